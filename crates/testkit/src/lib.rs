@@ -39,6 +39,7 @@
 //! - `folder`: a [`TestFolder`] is a temporary folder; `corpora` finds test data beside the checkout.
 //! - `grandchild`: a [`Grandchild`] is a process whose lifetime a test observes.
 //! - `postgres`: a [`PostgresServer`] that a test can crash.
+//! - `store` (feature `store`): a `TestStore` is a store with its own database.
 //!
 //! HTTP is read and written by hand, because faults concern single bytes and the time at which they are sent.
 //!
@@ -63,6 +64,8 @@ mod server;
 mod specification;
 mod state;
 mod step;
+#[cfg(feature = "store")]
+mod store;
 mod wait;
 mod wire;
 
@@ -77,6 +80,8 @@ pub use script::Script;
 pub use server::ScriptedServer;
 pub use specification::{universal_examples, universal_specification};
 pub use step::{Arguments, Step};
+#[cfg(feature = "store")]
+pub use store::{TestStore, execute};
 #[cfg(feature = "paused-clock")]
 pub use wait::elapse;
 pub use wait::{WAIT_MAX, wait_for, wait_until, wait_until_async};

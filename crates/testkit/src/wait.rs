@@ -36,7 +36,7 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Waits like [`wait_until`] without blocking the runtime, whose clock must not be paused.
-pub async fn wait_until_async<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
+pub async fn wait_until_async(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + WAIT_MAX;
     while !condition().await {
         check_deadline(what, deadline);

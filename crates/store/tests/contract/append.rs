@@ -1,11 +1,12 @@
 //! Appends, fencing and heartbeats.
 
 use slipform_store::{Append, Appended, Fence, Stale};
+use slipform_testkit::wait_until_async;
 use slipform_types::RunStatus;
 
-use crate::test_store::{LONG, TestStore, message, new_run_id, until};
+use crate::support::{Fixture, LONG, message, new_run_id};
 
-pub(crate) async fn repeated_append_has_no_effect(test: &TestStore) {
+pub(crate) async fn repeated_append_has_no_effect(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let fence = test.claim().await.fence;
     let first = test.append(&fence, 1, vec![message("one"), message("two")]).await.unwrap();
@@ -19,7 +20,7 @@ pub(crate) async fn repeated_append_has_no_effect(test: &TestStore) {
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Running);
 }
 
-pub(crate) async fn write_of_stale_attempt_is_refused(test: &TestStore) {
+pub(crate) async fn write_of_stale_attempt_is_refused(test: &Fixture) {
     test.submit("writer").await;
     let first = test.claim().await.fence;
     test.append(&first, 1, vec![message("one")]).await.unwrap();
@@ -30,27 +31,27 @@ pub(crate) async fn write_of_stale_attempt_is_refused(test: &TestStore) {
     assert_eq!(test.append(&first, 2, vec![message("stale")]).await, Err(Stale));
     assert_eq!(test.store.park(first.clone()).await.unwrap(), Err(Stale));
     assert_eq!(test.store.release(first.clone()).await.unwrap(), Err(Stale));
-    assert_eq!(test.finish(&first, 2, crate::test_store::success("stale")).await, Err(Stale));
+    assert_eq!(test.finish(&first, 2, crate::support::success("stale")).await, Err(Stale));
     assert!(test.append(&second, 1, vec![message("latest")]).await.is_ok());
     let unknown = Fence { run_id: new_run_id(), token: 1 };
     assert_eq!(test.append(&unknown, 1, vec![message("unknown run")]).await, Err(Stale));
 }
 
-pub(crate) async fn write_after_lease_expiry_is_refused(test: &TestStore) {
+pub(crate) async fn write_after_lease_expiry_is_refused(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let fence = test.claim_as("runner", 1, 1).await.remove(0).fence;
-    until("the lease expires", || async {
+    wait_until_async("the lease expires", || async {
         let beats = test.store.renew("runner", vec![fence.clone()], 1).await.unwrap();
         beats[0].is_stale
     })
     .await;
     assert_eq!(test.append(&fence, 1, vec![message("late")]).await, Err(Stale));
-    assert_eq!(test.finish(&fence, 1, crate::test_store::success("late")).await, Err(Stale));
+    assert_eq!(test.finish(&fence, 1, crate::support::success("late")).await, Err(Stale));
     assert_eq!(test.store.park(fence.clone()).await.unwrap(), Err(Stale));
     assert_eq!(test.event_types(&submitted.session_id).await, ["run_start"]);
 }
 
-pub(crate) async fn concurrent_appends_leave_no_gaps(test: &TestStore) {
+pub(crate) async fn concurrent_appends_leave_no_gaps(test: &Fixture) {
     for _ in 0..5 {
         test.submit("writer").await;
     }
@@ -78,7 +79,7 @@ pub(crate) async fn concurrent_appends_leave_no_gaps(test: &TestStore) {
     assert!(test.store.check().await.unwrap().is_empty());
 }
 
-pub(crate) async fn heartbeat_renews_lease_and_reports_stop(test: &TestStore) {
+pub(crate) async fn heartbeat_renews_lease_and_reports_stop(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let fence = test.claim().await.fence;
     let gone = Fence { run_id: fence.run_id.clone(), token: 7 };

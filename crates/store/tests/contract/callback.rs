@@ -5,11 +5,11 @@ use std::sync::Arc;
 use slipform_store::NewRun;
 use slipform_types::{EventBody, ExecutionMode, RunId, RunType};
 
-use crate::test_store::{LONG, TestStore, body, child, follow_up, success};
+use crate::support::{Fixture, LONG, body, child, follow_up, success};
 
 const CALLBACK: ExecutionMode = ExecutionMode::AsyncCallback;
 
-pub(crate) async fn ended_child_starts_callback_run(test: &TestStore) {
+pub(crate) async fn ended_child_starts_callback_run(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let started = test.delegate(&parent, "reader", CALLBACK).await;
@@ -36,7 +36,7 @@ pub(crate) async fn ended_child_starts_callback_run(test: &TestStore) {
     assert!(test.claim_as("runner", 10, LONG).await.is_empty(), "the callback is delivered once");
 }
 
-pub(crate) async fn ended_children_share_one_callback_run(test: &TestStore) {
+pub(crate) async fn ended_children_share_one_callback_run(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     for call in ["one", "two", "three"] {
@@ -54,7 +54,7 @@ pub(crate) async fn ended_children_share_one_callback_run(test: &TestStore) {
     assert!(offsets.is_sorted());
 }
 
-pub(crate) async fn queued_run_precedes_callback_run(test: &TestStore) {
+pub(crate) async fn queued_run_precedes_callback_run(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     test.delegate(&parent, "reader", CALLBACK).await;
@@ -69,7 +69,7 @@ pub(crate) async fn queued_run_precedes_callback_run(test: &TestStore) {
     assert!(start["input"].as_str().unwrap().starts_with("<agent-callback session="));
 }
 
-pub(crate) async fn callback_run_is_pinned_to_the_childs_runner(test: &TestStore) {
+pub(crate) async fn callback_run_is_pinned_to_the_childs_runner(test: &Fixture) {
     test.submit("writer").await;
     let parent = test.claim().await;
     let pinned = NewRun { pinned_to: Some("mine".to_owned()), ..child(&parent, "reader", "call", CALLBACK) };
@@ -83,7 +83,7 @@ pub(crate) async fn callback_run_is_pinned_to_the_childs_runner(test: &TestStore
 
 /// Another caller resumes the session with a different contract before the child ends. The callback run uses
 /// the contract of the run that started the child.
-pub(crate) async fn callback_run_uses_contract_of_run_that_started_child(test: &TestStore) {
+pub(crate) async fn callback_run_uses_contract_of_run_that_started_child(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let first = test.claim().await;
     let reader = test.delegate(&first, "reader", CALLBACK).await;

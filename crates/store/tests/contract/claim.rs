@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 
 use slipform_store::{ClaimRequest, NewRun};
+use slipform_testkit::wait_until_async;
 use slipform_types::{ExecutionMode, RunStatus};
 
-use crate::test_store::{LONG, TestStore, child, event_type, runner, task, until};
+use crate::support::{Fixture, LONG, child, event_type, runner, task};
 
-pub(crate) async fn longest_waiting_run_is_claimed_first(test: &TestStore) {
+pub(crate) async fn longest_waiting_run_is_claimed_first(test: &Fixture) {
     let mut expected = Vec::new();
     for _ in 0..5 {
         expected.push(test.submit("writer").await.run_id);
@@ -26,14 +27,14 @@ pub(crate) async fn longest_waiting_run_is_claimed_first(test: &TestStore) {
     assert!(run.started_at.is_some());
 }
 
-pub(crate) async fn pinned_run_waits_for_its_runner(test: &TestStore) {
+pub(crate) async fn pinned_run_waits_for_its_runner(test: &Fixture) {
     let pinned = NewRun { pinned_to: Some("mine".to_owned()), ..task("writer") };
     test.store.submit(pinned).await.unwrap().unwrap();
     assert!(test.claim_as("theirs", 10, LONG).await.is_empty());
     assert_eq!(test.claim_as("mine", 10, LONG).await.len(), 1);
 }
 
-pub(crate) async fn run_pinned_to_dead_runner_is_adopted(test: &TestStore) {
+pub(crate) async fn run_pinned_to_dead_runner_is_adopted(test: &Fixture) {
     let pin = |runner: &str| NewRun { pinned_to: Some(runner.to_owned()), ..task("writer") };
     let kept = test.store.submit(pin("alive")).await.unwrap().unwrap();
     let orphan = test.store.submit(pin("never registered")).await.unwrap().unwrap();
@@ -46,7 +47,7 @@ pub(crate) async fn run_pinned_to_dead_runner_is_adopted(test: &TestStore) {
         "the runner may still register"
     );
     let adopted = Mutex::new(Vec::new());
-    until("the orphaned run is adopted", || async {
+    wait_until_async("the orphaned run is adopted", || async {
         test.store.renew("alive", Vec::new(), LONG).await.unwrap();
         *adopted.lock().unwrap() = test.store.adopt(theirs.clone(), 1_500).await.unwrap();
         !adopted.lock().unwrap().is_empty()
@@ -54,7 +55,7 @@ pub(crate) async fn run_pinned_to_dead_runner_is_adopted(test: &TestStore) {
     .await;
     let adopted: Vec<_> = adopted.into_inner().unwrap().into_iter().map(|claim| claim.fence.run_id).collect();
     assert_eq!(adopted, [orphan.run_id], "neither runs of live runners nor unpinned runs are adopted");
-    until("the other runner has been silent long enough", || async {
+    wait_until_async("the other runner has been silent long enough", || async {
         let adopted = test.store.adopt(theirs.clone(), 0).await.unwrap();
         adopted.iter().any(|claim| claim.fence.run_id == kept.run_id)
     })
@@ -62,14 +63,14 @@ pub(crate) async fn run_pinned_to_dead_runner_is_adopted(test: &TestStore) {
     assert_eq!(test.claim().await.fence.run_id, free.run_id);
 }
 
-pub(crate) async fn adopted_run_is_released_from_dead_runner(test: &TestStore) {
+pub(crate) async fn adopted_run_is_released_from_dead_runner(test: &Fixture) {
     let pin = || NewRun { pinned_to: Some("never registered".to_owned()), ..task("writer") };
     let first = test.store.submit(pin()).await.unwrap().unwrap();
     let second = test.store.submit(pin()).await.unwrap().unwrap();
     let theirs =
         ClaimRequest { runner_id: "theirs".to_owned(), slots: 1, lease_ms: LONG, only_pinned: false };
     let adopted = Mutex::new(None);
-    until("one of the runs is adopted", || async {
+    wait_until_async("one of the runs is adopted", || async {
         *adopted.lock().unwrap() = test.store.adopt(theirs.clone(), 0).await.unwrap().pop();
         adopted.lock().unwrap().is_some()
     })
@@ -83,7 +84,7 @@ pub(crate) async fn adopted_run_is_released_from_dead_runner(test: &TestStore) {
     assert_eq!(claimed, [first.run_id, second.run_id]);
 }
 
-pub(crate) async fn concurrent_claims_take_each_run_once(test: &TestStore) {
+pub(crate) async fn concurrent_claims_take_each_run_once(test: &Fixture) {
     for _ in 0..60 {
         test.submit("writer").await;
     }
@@ -114,7 +115,7 @@ pub(crate) async fn concurrent_claims_take_each_run_once(test: &TestStore) {
     assert!(all.iter().all(|claim| claim.fence.token == 1));
 }
 
-pub(crate) async fn time_limit_starts_at_first_claim(test: &TestStore) {
+pub(crate) async fn time_limit_starts_at_first_claim(test: &Fixture) {
     let limited = NewRun { timeout_ms: Some(LONG), ..task("writer") };
     let submitted = test.store.submit(limited).await.unwrap().unwrap();
     let first = test.claim().await;
@@ -128,7 +129,7 @@ pub(crate) async fn time_limit_starts_at_first_claim(test: &TestStore) {
     assert_eq!(test.claim().await.time_left_ms, None);
 }
 
-pub(crate) async fn child_deadline_never_exceeds_parents(test: &TestStore) {
+pub(crate) async fn child_deadline_never_exceeds_parents(test: &Fixture) {
     let limited = NewRun { timeout_ms: Some(LONG), ..task("writer") };
     test.store.submit(limited).await.unwrap().unwrap();
     let parent = test.claim().await;
@@ -144,10 +145,10 @@ pub(crate) async fn child_deadline_never_exceeds_parents(test: &TestStore) {
     }
 }
 
-pub(crate) async fn claim_returns_journal(test: &TestStore) {
+pub(crate) async fn claim_returns_journal(test: &Fixture) {
     let submitted = test.submit("writer").await;
     test.complete_next("first").await;
-    let next = crate::test_store::follow_up("writer", &submitted.session_id, false);
+    let next = crate::support::follow_up("writer", &submitted.session_id, false);
     test.store.submit(next).await.unwrap().unwrap();
     let claimed = test.claim().await;
     let kinds: Vec<String> = claimed.journal.iter().map(event_type).collect();

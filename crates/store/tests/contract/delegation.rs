@@ -3,7 +3,7 @@
 use slipform_store::{DelegationLimits, NewRun, Parent, ParentCall, Refusal, SessionTarget, Stale};
 use slipform_types::{ExecutionMode, RunType};
 
-use crate::test_store::{LIMITS, TestStore, child, delegation_refusal, new_session_id, start, task};
+use crate::support::{Fixture, LIMITS, child, delegation_refusal, new_session_id, start, task};
 
 const SYNC: ExecutionMode = ExecutionMode::Sync;
 const POLL: ExecutionMode = ExecutionMode::AsyncPoll;
@@ -15,7 +15,7 @@ fn limited(mut new: NewRun, limits: DelegationLimits) -> NewRun {
     new
 }
 
-pub(crate) async fn repeated_call_returns_same_child(test: &TestStore) {
+pub(crate) async fn repeated_call_returns_same_child(test: &Fixture) {
     test.submit("writer").await;
     let parent = test.claim().await;
     let first = test.store.submit(child(&parent, "reader", "call", SYNC)).await.unwrap().unwrap();
@@ -29,7 +29,7 @@ pub(crate) async fn repeated_call_returns_same_child(test: &TestStore) {
     assert_eq!(session.parent_session_id, Some(parent.session_id));
 }
 
-pub(crate) async fn child_is_found_by_call(test: &TestStore) {
+pub(crate) async fn child_is_found_by_call(test: &Fixture) {
     test.submit("writer").await;
     let parent = test.claim().await;
     let call = |call_id: &str| ParentCall { fence: parent.fence.clone(), call_id: call_id.to_owned() };
@@ -42,7 +42,7 @@ pub(crate) async fn child_is_found_by_call(test: &TestStore) {
     assert_eq!(test.store.child_by_call(call("call")).await.unwrap(), Err(Stale));
 }
 
-pub(crate) async fn child_of_stale_attempt_is_refused(test: &TestStore) {
+pub(crate) async fn child_of_stale_attempt_is_refused(test: &Fixture) {
     test.submit("writer").await;
     let parent = test.claim().await;
     test.store.release(parent.fence.clone()).await.unwrap().unwrap();
@@ -54,7 +54,7 @@ pub(crate) async fn child_of_stale_attempt_is_refused(test: &TestStore) {
     assert!(test.store.submit(child(&latest, "reader", "call", SYNC)).await.unwrap().is_ok());
 }
 
-pub(crate) async fn delegation_to_an_ancestor_is_refused(test: &TestStore) {
+pub(crate) async fn delegation_to_an_ancestor_is_refused(test: &Fixture) {
     test.submit("writer").await;
     let parent = test.claim().await;
     test.delegate(&parent, "reader", SYNC).await;
@@ -66,7 +66,7 @@ pub(crate) async fn delegation_to_an_ancestor_is_refused(test: &TestStore) {
     );
 }
 
-pub(crate) async fn delegation_beyond_depth_limit_is_refused(test: &TestStore) {
+pub(crate) async fn delegation_beyond_depth_limit_is_refused(test: &Fixture) {
     test.submit("one").await;
     let mut parent = test.claim().await;
     for agent in ["two", "three", "four", "five"] {
@@ -77,7 +77,7 @@ pub(crate) async fn delegation_beyond_depth_limit_is_refused(test: &TestStore) {
     assert_eq!(delegation_refusal(answer), "agents may be nested 5 deep, and 'six' would be one more");
 }
 
-pub(crate) async fn children_beyond_limit_are_refused(test: &TestStore) {
+pub(crate) async fn children_beyond_limit_are_refused(test: &Fixture) {
     test.submit("writer").await;
     let parent = test.claim().await;
     let limits = DelegationLimits { children_max: 2, ..LIMITS };
@@ -91,7 +91,7 @@ pub(crate) async fn children_beyond_limit_are_refused(test: &TestStore) {
     assert!(again.unwrap().is_repeated, "a started child is returned again");
 }
 
-pub(crate) async fn runs_of_a_tree_beyond_limit_are_refused(test: &TestStore) {
+pub(crate) async fn runs_of_a_tree_beyond_limit_are_refused(test: &Fixture) {
     test.submit("writer").await;
     let parent = test.claim().await;
     let limits = DelegationLimits { runs_max: 2, ..LIMITS };
@@ -105,7 +105,7 @@ pub(crate) async fn runs_of_a_tree_beyond_limit_are_refused(test: &TestStore) {
     );
 }
 
-pub(crate) async fn resuming_another_agents_session_is_refused(test: &TestStore) {
+pub(crate) async fn resuming_another_agents_session_is_refused(test: &Fixture) {
     test.submit("writer").await;
     let parent = test.claim().await;
     let started = test.delegate(&parent, "reader", POLL).await;
@@ -135,7 +135,7 @@ pub(crate) async fn resuming_another_agents_session_is_refused(test: &TestStore)
     assert_eq!(delegation_refusal(answer), format!("there is no session {stranger} of this agent"));
 }
 
-pub(crate) async fn child_of_unknown_session_is_refused(test: &TestStore) {
+pub(crate) async fn child_of_unknown_session_is_refused(test: &Fixture) {
     let nowhere = new_session_id();
     let parent = |session_id| Some(Parent { session_id, call: None, limits: LIMITS });
     let orphan = NewRun { parent: parent(nowhere.clone()), ..task("reader") };

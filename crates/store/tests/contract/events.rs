@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use slipform_store::{Append, Fence, Position, Store, StoredEvent};
+use slipform_testkit::wait_until_async;
 use slipform_types::{ExecutionMode, SessionId};
 
-use crate::test_store::{LONG, TestStore, child, connect, message, success, task, until};
+use crate::support::{Fixture, LONG, child, connect, message, success, task};
 
 async fn read_on(store: &Store, after: &mut Position, seen: &mut Vec<StoredEvent>) {
     let events = store.all_events(*after, 7).await.unwrap();
@@ -20,22 +20,20 @@ async fn read_on(store: &Store, after: &mut Position, seen: &mut Vec<StoredEvent
 }
 
 /// Reads until at least `count` events are visible.
-async fn read_all(test: &TestStore, count: usize) -> (Vec<StoredEvent>, Position) {
+async fn read_all(test: &Fixture, count: usize) -> (Vec<StoredEvent>, Position) {
     let (mut after, mut seen) = (Position::default(), Vec::new());
     // PostgreSQL shows an event after all older transactions of the server have ended, including those of
     // other tests.
-    for _ in 0..4000 {
+    wait_until_async(&format!("{count} events are visible"), async || {
         read_on(&test.store, &mut after, &mut seen).await;
-        if seen.len() >= count {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+        seen.len() >= count
+    })
+    .await;
     read_on(&test.store, &mut after, &mut seen).await;
     (seen, after)
 }
 
-pub(crate) async fn all_events_are_read_in_order_and_once(test: &TestStore) {
+pub(crate) async fn all_events_are_read_in_order_and_once(test: &Fixture) {
     assert_eq!(test.store.last_position().await.unwrap(), Position::default());
     for _ in 0..3 {
         test.submit("writer").await;
@@ -50,24 +48,15 @@ pub(crate) async fn all_events_are_read_in_order_and_once(test: &TestStore) {
     assert_eq!(test.store.events(session, 1, 100).await.unwrap().len(), 2);
 }
 
-pub(crate) async fn concurrent_writers_lose_no_event(test: &TestStore) {
+pub(crate) async fn concurrent_writers_lose_no_event(test: &Fixture) {
     let is_done = Arc::new(AtomicBool::new(false));
     let (store, done) = (test.store.clone(), is_done.clone());
     let reading = tokio::spawn(async move {
         let (mut after, mut seen) = (Position::default(), Vec::new());
-        for _ in 0..20_000 {
-            let (was_done, before) = (done.load(Ordering::SeqCst), seen.len());
+        while !done.load(Ordering::SeqCst) {
             read_on(&store, &mut after, &mut seen).await;
-            if was_done && seen.len() == before {
-                // On PostgreSQL the last events stay hidden until older transactions of the server have
-                // ended.
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            if seen.len() == 8 * 21 {
-                break;
-            }
         }
-        seen
+        (after, seen)
     });
     let writing: Vec<_> = (0..8)
         .map(|_| {
@@ -94,12 +83,18 @@ pub(crate) async fn concurrent_writers_lose_no_event(test: &TestStore) {
         written.await.unwrap();
     }
     is_done.store(true, Ordering::SeqCst);
-    let seen = reading.await.unwrap();
+    let (mut after, mut seen) = reading.await.unwrap();
+    // On PostgreSQL the last events stay hidden until older transactions of the server have ended.
+    wait_until_async("all events are visible", async || {
+        read_on(&test.store, &mut after, &mut seen).await;
+        seen.len() >= 8 * 21
+    })
+    .await;
     let distinct: HashSet<_> = seen.iter().map(|event| (event.session_id.clone(), event.seq)).collect();
     assert_eq!((seen.len(), distinct.len()), (8 * 21, 8 * 21));
 }
 
-pub(crate) async fn session_events_stay_in_order_across_transactions(test: &TestStore) {
+pub(crate) async fn session_events_stay_in_order_across_transactions(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let mut children = Vec::new();
@@ -126,7 +121,7 @@ pub(crate) async fn session_events_stay_in_order_across_transactions(test: &Test
 
 /// Ends a run. On PostgreSQL its transaction has already started and waits for the locked session until the
 /// returned future is awaited.
-async fn finish_late<'a>(test: &'a TestStore, session: &SessionId, append: Append) -> BoxFuture<'a> {
+async fn finish_late<'a>(test: &'a Fixture, session: &SessionId, append: Append) -> BoxFuture<'a> {
     let store = test.store.clone();
     let finish = async move { store.finish(append).await.unwrap().unwrap() };
     if !test.address.starts_with("postgres") {
@@ -141,7 +136,7 @@ async fn finish_late<'a>(test: &'a TestStore, session: &SessionId, append: Appen
     let waiting = "SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid)
         WHERE NOT granted AND datname = current_database()";
     let is_waiting = || async { !client.query(waiting, &[]).await.unwrap().is_empty() };
-    until("the finish waits for the session's lock", is_waiting).await;
+    wait_until_async("the finish waits for the session's lock", is_waiting).await;
     Box::pin(async move {
         client.batch_execute("COMMIT").await.unwrap();
         finishing.await.unwrap();
@@ -150,11 +145,11 @@ async fn finish_late<'a>(test: &'a TestStore, session: &SessionId, append: Appen
 
 type BoxFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-pub(crate) async fn commit_notifies_subscribers(test: &TestStore) {
+pub(crate) async fn commit_notifies_subscribers(test: &Fixture) {
     let mut notifications = test.store.notifications();
     notifications.mark_unchanged();
     test.submit("writer").await;
-    until("the commit is notified", || {
+    wait_until_async("the commit is notified", || {
         let has_changed = notifications.has_changed().unwrap();
         async move { has_changed }
     })
@@ -162,7 +157,7 @@ pub(crate) async fn commit_notifies_subscribers(test: &TestStore) {
     test.store.ping().await.unwrap();
 }
 
-pub(crate) async fn check_of_intact_database_finds_nothing(test: &TestStore) {
+pub(crate) async fn check_of_intact_database_finds_nothing(test: &Fixture) {
     test.submit("writer").await;
     test.complete_next("done").await;
     assert_eq!(test.store.check().await.unwrap(), Vec::<String>::new());

@@ -3,7 +3,7 @@
 use slipform_store::{Append, Appended, Error, Stale};
 use slipform_types::{EventBody, RunError, RunErrorType, RunStatus, Salvage};
 
-use crate::test_store::{LONG, TestStore, body, event_type, message, success};
+use crate::support::{Fixture, LONG, body, event_type, message, success};
 
 fn failure() -> Vec<EventBody> {
     let error = RunError {
@@ -23,7 +23,7 @@ fn failure() -> Vec<EventBody> {
     }]
 }
 
-pub(crate) async fn finished_run_has_result_and_end(test: &TestStore) {
+pub(crate) async fn finished_run_has_result_and_end(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let open = test.store.latest_run_details(&submitted.session_id).await.unwrap().unwrap();
     assert!(open.result.is_none() && open.end.is_none());
@@ -46,7 +46,7 @@ pub(crate) async fn finished_run_has_result_and_end(test: &TestStore) {
     assert!(finished.result.is_none());
 }
 
-pub(crate) async fn repeated_finish_has_no_effect(test: &TestStore) {
+pub(crate) async fn repeated_finish_has_no_effect(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let fence = test.claim().await.fence;
     let first = test.finish(&fence, 1, success("text")).await.unwrap();
@@ -57,7 +57,7 @@ pub(crate) async fn repeated_finish_has_no_effect(test: &TestStore) {
     assert_eq!(test.event_types(&submitted.session_id).await.len(), 3);
 }
 
-pub(crate) async fn finish_without_run_completed_is_refused(test: &TestStore) {
+pub(crate) async fn finish_without_run_completed_is_refused(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let fence = test.claim().await.fence;
     let append = Append { fence, number: 1, bodies: vec![message("no end")], lease_ms: LONG };
@@ -66,7 +66,7 @@ pub(crate) async fn finish_without_run_completed_is_refused(test: &TestStore) {
     assert_eq!(test.event_types(&submitted.session_id).await, ["run_start"]);
 }
 
-pub(crate) async fn write_to_ended_run_is_refused(test: &TestStore) {
+pub(crate) async fn write_to_ended_run_is_refused(test: &Fixture) {
     test.submit("writer").await;
     let fence = test.complete_next("text").await.fence;
     assert_eq!(test.append(&fence, 2, vec![message("after")]).await, Err(Stale));

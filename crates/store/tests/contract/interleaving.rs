@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use slipform_store::{Append, ClaimRequest, Claimed, Fence, Page, RunFilter, Store, SweepLimits};
+use slipform_testkit::wait_until_async;
 use slipform_types::ExecutionMode;
+use tokio::sync::watch;
 
-use crate::test_store::{LONG, TestStore, child, follow_up, message, success, task};
+use crate::support::{Fixture, LONG, child, follow_up, message, success, task};
 
 /// Number of steps per submitter.
 const STEPS: usize = 60;
@@ -72,7 +73,8 @@ async fn work(store: &Store, claimed: &Claimed, random: &mut Random) {
     drop(store.finish(written(fence, 5, success("done"))).await.unwrap());
 }
 
-async fn submit_and_stop(store: Store, mut random: Random) {
+/// Submits and stops runs. `steps` counts the steps of the workers.
+async fn submit_and_stop(store: Store, mut steps: watch::Receiver<u64>, mut random: Random) {
     let mut sessions = Vec::new();
     for step in 0..STEPS {
         match (random.below(4), sessions.last()) {
@@ -86,33 +88,31 @@ async fn submit_and_stop(store: Store, mut random: Random) {
             _ if step < STEPS / 2 => {
                 sessions.push(store.submit(task("agent0")).await.unwrap().unwrap().session_id);
             }
-            _ => tokio::time::sleep(Duration::from_millis(2)).await,
+            // Lets the workers proceed before the next step.
+            _ => steps.changed().await.unwrap(),
         }
     }
 }
 
 /// Ends all open runs. Parents receive the results of their children.
 async fn drain(store: &Store) {
-    for _ in 0..4000 {
+    wait_until_async("all runs end", async || {
         store.sweep(LIMITS).await.unwrap();
         while let Some(claimed) = claim(store, LONG).await {
             drop(store.finish(written(&claimed.fence, 1, success("done"))).await.unwrap());
         }
         let counts = store.counts().await.unwrap();
-        let is_over = |status: &str| ["Completed", "Failed", "Stopped"].contains(&status);
-        if counts.by_status.iter().all(|(status, _)| is_over(&format!("{status:?}"))) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("some runs did not end: {:?}", store.counts().await.unwrap());
+        counts.by_status.iter().all(|(status, _)| status.is_ended())
+    })
+    .await;
 }
 
-pub(crate) async fn random_concurrent_operations_end_every_run_once(test: &TestStore) {
+pub(crate) async fn random_concurrent_operations_end_every_run_once(test: &Fixture) {
     let is_done = Arc::new(AtomicBool::new(false));
+    let steps = watch::Sender::new(0);
     let mut working = tokio::task::JoinSet::new();
     for seed in 1..=4 {
-        let (store, is_done) = (test.store.clone(), is_done.clone());
+        let (store, is_done, steps) = (test.store.clone(), is_done.clone(), steps.clone());
         working.spawn(async move {
             let mut random = Random(seed * 0x9E37_79B9);
             while !is_done.load(Ordering::SeqCst) {
@@ -120,11 +120,15 @@ pub(crate) async fn random_concurrent_operations_end_every_run_once(test: &TestS
                     Some(claimed) => work(&store, &claimed, &mut random).await,
                     None => drop(store.sweep(LIMITS).await.unwrap()),
                 }
+                steps.send_modify(|steps| *steps += 1);
             }
         });
     }
     let submitting: Vec<_> = (11..=13)
-        .map(|seed| tokio::spawn(submit_and_stop(test.store.clone(), Random(seed * 0x9E37_79B9))))
+        .map(|seed| {
+            let (store, steps) = (test.store.clone(), steps.subscribe());
+            tokio::spawn(submit_and_stop(store, steps, Random(seed * 0x9E37_79B9)))
+        })
         .collect();
     for submitted in submitting {
         submitted.await.unwrap();

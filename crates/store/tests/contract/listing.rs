@@ -3,15 +3,15 @@
 use slipform_store::{Error, NewRun, Page, RegistryKind, RunFilter, SessionTarget};
 use slipform_types::{ExecutionMode, RunStatus};
 
-use crate::test_store::{
-    TestStore, body, child, event_type, follow_up, message, new_run_id, new_session_id, task,
+use crate::support::{
+    Fixture, body, child, event_type, follow_up, message, new_run_id, new_session_id, task,
 };
 
 fn page(after: Option<String>, limit: usize) -> Page {
     Page { after, limit }
 }
 
-pub(crate) async fn runs_are_listed_newest_first(test: &TestStore) {
+pub(crate) async fn runs_are_listed_newest_first(test: &Fixture) {
     let mut expected = Vec::new();
     for agent in ["a", "b", "a", "b", "a"] {
         expected.push(test.submit(agent).await.run_id);
@@ -42,7 +42,7 @@ pub(crate) async fn runs_are_listed_newest_first(test: &TestStore) {
     assert_eq!(one.items.len(), 1, "a page has at least one item");
 }
 
-pub(crate) async fn sessions_are_listed_with_their_children(test: &TestStore) {
+pub(crate) async fn sessions_are_listed_with_their_children(test: &Fixture) {
     let first = test.submit("writer").await;
     let parent = test.claim().await;
     let mut children = Vec::new();
@@ -58,7 +58,7 @@ pub(crate) async fn sessions_are_listed_with_their_children(test: &TestStore) {
     assert_eq!(rest.items[0].status, RunStatus::Claimed);
 }
 
-pub(crate) async fn runs_are_counted(test: &TestStore) {
+pub(crate) async fn runs_are_counted(test: &Fixture) {
     assert_eq!(test.store.counts().await.unwrap().oldest_wait_ms, None);
     for _ in 0..3 {
         test.submit("writer").await;
@@ -70,7 +70,7 @@ pub(crate) async fn runs_are_counted(test: &TestStore) {
     assert!(counts.oldest_wait_ms.is_some_and(|wait| wait >= 0));
 }
 
-pub(crate) async fn run_start_is_found_for_active_and_queued_runs(test: &TestStore) {
+pub(crate) async fn run_start_is_found_for_active_and_queued_runs(test: &Fixture) {
     let first = test.submit("writer").await;
     test.claim().await;
     let queued = test.store.submit(follow_up("writer", &first.session_id, true)).await.unwrap().unwrap();
@@ -86,7 +86,7 @@ pub(crate) async fn run_start_is_found_for_active_and_queued_runs(test: &TestSto
     assert_eq!(test.store.runs(listed, page(None, 10)).await.unwrap().items.len(), 2);
 }
 
-pub(crate) async fn text_with_nul_is_refused(test: &TestStore) {
+pub(crate) async fn text_with_nul_is_refused(test: &Fixture) {
     let refused = |answer: Result<(), Error>| assert!(matches!(answer, Err(Error::Invalid(_))), "{answer:?}");
     let nul = || "a\0b".to_owned();
     let filter = RunFilter { agent_name: Some(nul()), ..RunFilter::default() };
@@ -105,7 +105,7 @@ pub(crate) async fn text_with_nul_is_refused(test: &TestStore) {
     assert_eq!(body(&journal[1])["content"], "a\0b");
 }
 
-pub(crate) async fn unknown_ids_return_nothing(test: &TestStore) {
+pub(crate) async fn unknown_ids_return_nothing(test: &Fixture) {
     assert!(test.store.run(&new_run_id()).await.unwrap().is_none());
     assert!(test.store.run_start(&new_run_id()).await.unwrap().is_none());
     assert!(test.store.session(&new_session_id()).await.unwrap().is_none());

@@ -1,10 +1,10 @@
-//! The contract of a store, tested on each database.
+//! The contract of a store, tested on each database, and the behaviour that is specific to one.
 //!
 //! The PostgreSQL tests run when `SLIPFORM_TEST_POSTGRES` names a server that allows creating databases, such
 //! as `postgres://postgres@127.0.0.1:5432/postgres`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-#![allow(clippy::print_stdout, reason = "reports skipped tests")]
+#![allow(clippy::print_stdout, reason = "a child process reports what it has written")]
 
 mod append;
 mod callback;
@@ -16,42 +16,16 @@ mod interleaving;
 mod listing;
 mod migration;
 mod park;
+mod postgres_server;
 mod records;
+mod sqlite_files;
 mod stats;
 mod stop;
 mod submit;
+mod support;
 mod sweep;
-mod test_store;
 
-macro_rules! contract {
-    ($($file:ident: $($case:ident)+;)+) => {
-        mod sqlite {
-            $($(#[tokio::test(flavor = "multi_thread")]
-            async fn $case() {
-                crate::$file::$case(&crate::test_store::TestStore::sqlite().await).await;
-            })+)+
-        }
-
-        mod memory {
-            $($(#[tokio::test(flavor = "multi_thread")]
-            async fn $case() {
-                crate::$file::$case(&crate::test_store::TestStore::memory().await).await;
-            })+)+
-        }
-
-        mod postgres {
-            $($(#[tokio::test(flavor = "multi_thread")]
-            async fn $case() {
-                if let Some(test) = crate::test_store::TestStore::postgres().await {
-                    crate::$file::$case(&test).await;
-                    test.tear_down().await;
-                }
-            })+)+
-        }
-    };
-}
-
-contract! {
+slipform_testkit::on_each_database!(crate::support::Fixture, [sqlite, memory, postgres], {
     submit:
         new_run_has_session_and_run_start
         busy_session_refuses_or_queues_run
@@ -150,4 +124,4 @@ contract! {
         run_start_is_found_for_active_and_queued_runs
         text_with_nul_is_refused
         unknown_ids_return_nothing;
-}
+});

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use slipform_store::{AgentStats, Millis, StatsFilter};
 use slipform_types::EventKind;
+use slipform_testkit::{TestStore, execute};
 
-use crate::test_store::{TestStore, connect};
+use crate::support::Fixture;
 
 const VERSION_1: &str =
     "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (1);";
@@ -42,7 +43,7 @@ fn data() -> String {
     std::iter::once(session.to_owned()).chain(ended).chain(others).chain(events).collect()
 }
 
-async fn assert_migrated(test: &TestStore) {
+async fn assert_migrated(test: &Fixture) {
     let counted = AgentStats {
         agent_name: "writer".to_owned(),
         runs: 21,
@@ -73,17 +74,15 @@ async fn sqlite_database_of_version_1_is_migrated() {
         let first = include_str!("../../migrations/sqlite/0001_first.sql");
         connection.execute_batch(&format!("{VERSION_1}{first}{}", data())).unwrap();
     };
-    assert_migrated(&TestStore::sqlite_after(make).await).await;
+    assert_migrated(&TestStore::sqlite_after(make).await.into()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_database_of_version_1_is_migrated() {
     let make = |address: String| async move {
-        let (client, _connection) = connect(&address).await;
         let first = include_str!("../../migrations/postgres/0001_first.sql");
-        client.batch_execute(&format!("{VERSION_1}{first}{}", data())).await.unwrap();
+        execute(&address, &format!("{VERSION_1}{first}{}", data())).await;
     };
     let Some(test) = TestStore::postgres_after(make).await else { return };
-    assert_migrated(&test).await;
-    test.tear_down().await;
+    assert_migrated(&test.into()).await;
 }

@@ -3,11 +3,11 @@
 use slipform_store::Parked;
 use slipform_types::{EventBody, ExecutionMode, RunStatus};
 
-use crate::test_store::{LONG, TestStore, body, child, message, success};
+use crate::support::{Fixture, LONG, body, child, message, success};
 
 const SYNC: ExecutionMode = ExecutionMode::Sync;
 
-pub(crate) async fn parked_run_is_queued_when_child_ends(test: &TestStore) {
+pub(crate) async fn parked_run_is_queued_when_child_ends(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let started = test.delegate(&parent, "reader", SYNC).await;
@@ -29,7 +29,7 @@ pub(crate) async fn parked_run_is_queued_when_child_ends(test: &TestStore) {
     );
 }
 
-pub(crate) async fn parking_after_child_ended_delivers_results(test: &TestStore) {
+pub(crate) async fn parking_after_child_ended_delivers_results(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     for agent in ["reader", "counter"] {
@@ -43,7 +43,7 @@ pub(crate) async fn parking_after_child_ended_delivers_results(test: &TestStore)
     assert_eq!(delivered, ["reader", "counter"]);
 }
 
-pub(crate) async fn active_parent_receives_result_when_it_parks(test: &TestStore) {
+pub(crate) async fn active_parent_receives_result_when_it_parks(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let first = test.claim().await;
     test.delegate(&first, "reader", SYNC).await;
@@ -59,7 +59,7 @@ pub(crate) async fn active_parent_receives_result_when_it_parks(test: &TestStore
     assert_eq!(test.event_types(&submitted.session_id).await, ["run_start", "message", "child_completed"]);
 }
 
-pub(crate) async fn concurrent_park_and_child_end_lose_no_result(test: &TestStore) {
+pub(crate) async fn concurrent_park_and_child_end_lose_no_result(test: &Fixture) {
     for round in 0..30 {
         let submitted = test.submit("writer").await;
         let parent = test.claim().await;
@@ -88,7 +88,7 @@ pub(crate) async fn concurrent_park_and_child_end_lose_no_result(test: &TestStor
     }
 }
 
-pub(crate) async fn released_run_counts_no_loss(test: &TestStore) {
+pub(crate) async fn released_run_counts_no_loss(test: &Fixture) {
     let submitted = test.submit("writer").await;
     for attempt in 1..=5 {
         let claimed = test.claim().await;
@@ -101,7 +101,7 @@ pub(crate) async fn released_run_counts_no_loss(test: &TestStore) {
     assert_eq!(test.journal(&submitted.session_id).await.len(), 6);
 }
 
-pub(crate) async fn parking_a_stopping_run_queues_it(test: &TestStore) {
+pub(crate) async fn parking_a_stopping_run_queues_it(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     test.delegate(&parent, "reader", ExecutionMode::AsyncPoll).await;

@@ -2,20 +2,21 @@
 
 use serde_json::json;
 use slipform_store::{Error, Idempotency, NewRun, RegistryKind, Retention, RunnerRecord, TokenRecord};
+use slipform_testkit::wait_until_async;
 use slipform_types::ExecutionMode;
 
-use crate::test_store::{TestStore, follow_up, runner, success, task, until};
+use crate::support::{Fixture, follow_up, runner, success, task};
 
 const CALLBACK: ExecutionMode = ExecutionMode::AsyncCallback;
 
-pub(crate) async fn sessions_beyond_age_limit_are_deleted(test: &TestStore) {
+pub(crate) async fn sessions_beyond_age_limit_are_deleted(test: &Fixture) {
     let ended = test.submit("writer").await;
     test.complete_next("done").await;
     let open = test.submit("writer").await;
     let long = Retention { age_ms_max: Some(600_000), sessions_max: None };
     assert_eq!(test.store.retain(long).await.unwrap(), 0);
     assert_eq!(test.store.retain(Retention::default()).await.unwrap(), 0);
-    until("the session is older than 0 ms", || async {
+    wait_until_async("the session is older than 0 ms", || async {
         let none = Retention { age_ms_max: Some(0), sessions_max: None };
         test.store.retain(none).await.unwrap() == 1
     })
@@ -25,14 +26,14 @@ pub(crate) async fn sessions_beyond_age_limit_are_deleted(test: &TestStore) {
     assert!(test.store.session(&open.session_id).await.unwrap().is_some());
 }
 
-pub(crate) async fn oldest_sessions_beyond_count_limit_are_deleted(test: &TestStore) {
+pub(crate) async fn oldest_sessions_beyond_count_limit_are_deleted(test: &Fixture) {
     let mut sessions = Vec::new();
     for _ in 0..5 {
         sessions.push(test.submit("writer").await.session_id);
         let now = test.complete_next("done").await.session_id;
         // Sessions that end in the same millisecond are equally old, so wait for the clock to advance.
         let at = test.store.session(&now).await.unwrap().unwrap().updated_at;
-        until("the database's clock advances", || async {
+        wait_until_async("the database's clock advances", || async {
             test.store.add(RegistryKind::Schemas, "clock", "{}").await.unwrap();
             let now = test.store.entry(RegistryKind::Schemas, "clock").await.unwrap().unwrap().created_at;
             test.store.remove(RegistryKind::Schemas, "clock").await.unwrap();
@@ -49,7 +50,7 @@ pub(crate) async fn oldest_sessions_beyond_count_limit_are_deleted(test: &TestSt
     assert_eq!(test.store.retain(two).await.unwrap(), 0);
 }
 
-pub(crate) async fn session_tree_with_active_run_is_retained(test: &TestStore) {
+pub(crate) async fn session_tree_with_active_run_is_retained(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     test.delegate(&parent, "reader", ExecutionMode::AsyncPoll).await;
@@ -61,7 +62,7 @@ pub(crate) async fn session_tree_with_active_run_is_retained(test: &TestStore) {
     assert_eq!(test.store.retain(none).await.unwrap(), 2);
 }
 
-pub(crate) async fn deleting_a_session_deletes_its_children(test: &TestStore) {
+pub(crate) async fn deleting_a_session_deletes_its_children(test: &Fixture) {
     let key = Some(Idempotency { key: "key".to_owned(), body_hash: "hash".to_owned() });
     let keyed = NewRun { idempotency: key, ..task("writer") };
     let submitted = test.store.submit(keyed.clone()).await.unwrap().unwrap();
@@ -86,7 +87,7 @@ pub(crate) async fn deleting_a_session_deletes_its_children(test: &TestStore) {
     assert!(test.store.submit(follow_up("reader", &started.session_id, true)).await.unwrap().is_err());
 }
 
-pub(crate) async fn session_with_undelivered_result_is_not_deleted(test: &TestStore) {
+pub(crate) async fn session_with_undelivered_result_is_not_deleted(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let mut ended = Vec::new();
@@ -109,7 +110,7 @@ pub(crate) async fn session_with_undelivered_result_is_not_deleted(test: &TestSt
     assert_eq!(test.complete_next("called back").await.session_id, submitted.session_id);
 }
 
-pub(crate) async fn registry_adds_replaces_and_removes_entries(test: &TestStore) {
+pub(crate) async fn registry_adds_replaces_and_removes_entries(test: &Fixture) {
     let store = &test.store;
     assert!(store.add(RegistryKind::Agents, "b", r#"{"z": 1, "a": 2}"#).await.unwrap());
     assert!(store.add(RegistryKind::Agents, "a", "{}").await.unwrap());
@@ -129,7 +130,7 @@ pub(crate) async fn registry_adds_replaces_and_removes_entries(test: &TestStore)
     assert_eq!(store.entries(RegistryKind::Schemas).await.unwrap().len(), 1);
 }
 
-pub(crate) async fn tokens_are_stored_and_revoked(test: &TestStore) {
+pub(crate) async fn tokens_are_stored_and_revoked(test: &Fixture) {
     let token = |id: &str| TokenRecord {
         token_id: id.to_owned(),
         name: "laptop".to_owned(),
@@ -151,7 +152,7 @@ pub(crate) async fn tokens_are_stored_and_revoked(test: &TestStore) {
     assert_eq!(test.store.tokens().await.unwrap().len(), 1);
 }
 
-pub(crate) async fn runners_are_registered_and_seen(test: &TestStore) {
+pub(crate) async fn runners_are_registered_and_seen(test: &Fixture) {
     let runner = RunnerRecord { slots: 4, details: json!({"version": "1"}), ..runner("runner") };
     test.store.register(runner.clone()).await.unwrap();
     test.store.register(RunnerRecord { slots: 5, ..runner }).await.unwrap();

@@ -1,11 +1,12 @@
 //! Statistics and milestones.
 
 use slipform_store::{AgentStats, Milestone, Position, RunFacts, StatsFilter, SweepLimits};
+use slipform_testkit::wait_until_async;
 use slipform_types::{
     EventBody, ExecutionMode, Receipt, Reply, Role, RunError, RunErrorType, RunStatus, Rung, Tokens, Usage,
 };
 
-use crate::test_store::{LONG, TestStore, body, message, until};
+use crate::support::{Fixture, LONG, body, message};
 
 fn receipt(backends: &[&str], retries: u32, missing_submits: u32) -> Box<Receipt> {
     let rung = |backend: &&str| Rung { tier: "t".to_owned(), backend: (*backend).to_owned(), calls: 1 };
@@ -34,13 +35,13 @@ fn failed(receipt: Box<Receipt>) -> Vec<EventBody> {
     vec![EventBody::RunCompleted { status: RunStatus::Failed, error, salvage: None, receipt: Some(receipt) }]
 }
 
-async fn run_to_end(test: &TestStore, agent: &str, bodies: Vec<EventBody>) {
+async fn run_to_end(test: &Fixture, agent: &str, bodies: Vec<EventBody>) {
     test.submit(agent).await;
     let fence = test.claim().await.fence;
     test.finish(&fence, 1, bodies).await.unwrap();
 }
 
-async fn stats(test: &TestStore, filter: StatsFilter) -> Vec<AgentStats> {
+async fn stats(test: &Fixture, filter: StatsFilter) -> Vec<AgentStats> {
     let without_durations = |stats: AgentStats| {
         assert!(stats.p50_ms <= stats.p95_ms && stats.p95_ms.is_some_and(|duration| duration >= 0));
         AgentStats { p50_ms: None, p95_ms: None, ..stats }
@@ -48,7 +49,7 @@ async fn stats(test: &TestStore, filter: StatsFilter) -> Vec<AgentStats> {
     test.store.agent_stats(filter).await.unwrap().into_iter().map(without_durations).collect()
 }
 
-pub(crate) async fn stats_are_grouped_by_agent_and_backend(test: &TestStore) {
+pub(crate) async fn stats_are_grouped_by_agent_and_backend(test: &Fixture) {
     assert!(stats(test, StatsFilter::default()).await.is_empty());
     run_to_end(test, "writer", completed(receipt(&["small"], 0, 0))).await;
     run_to_end(test, "writer", completed(receipt(&["small", "large"], 0, 1))).await;
@@ -89,7 +90,7 @@ pub(crate) async fn stats_are_grouped_by_agent_and_backend(test: &TestStore) {
     assert!(stats(test, since(i64::MAX)).await.is_empty());
 }
 
-pub(crate) async fn runs_without_receipt_are_counted(test: &TestStore) {
+pub(crate) async fn runs_without_receipt_are_counted(test: &Fixture) {
     let stopped = test.submit("writer").await;
     test.store.stop(&stopped.run_id).await.unwrap();
     let stats = test.store.agent_stats(StatsFilter::default()).await.unwrap();
@@ -97,7 +98,7 @@ pub(crate) async fn runs_without_receipt_are_counted(test: &TestStore) {
     assert_eq!(stats, [AgentStats { agent_name, runs: 1, ..AgentStats::default() }]);
 }
 
-pub(crate) async fn tokens_of_lost_run_are_counted(test: &TestStore) {
+pub(crate) async fn tokens_of_lost_run_are_counted(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let fence = test.claim().await.fence;
     for number in 1..=2 {
@@ -110,7 +111,7 @@ pub(crate) async fn tokens_of_lost_run_are_counted(test: &TestStore) {
     test.store.release(fence).await.unwrap().unwrap();
     test.claim_as("runner", 1, 1).await;
     let limits = SweepLimits { losses_max: 1, stop_wait_ms: LONG, batch: 100 };
-    until("the run is lost", || async { test.store.sweep(limits).await.unwrap().lost == 1 }).await;
+    wait_until_async("the run is lost", || async { test.store.sweep(limits).await.unwrap().lost == 1 }).await;
     let end = test.journal(&submitted.session_id).await.pop().unwrap();
     assert_eq!(body(&end)["receipt"]["calls"], 2);
     let counted = stats(test, StatsFilter::default()).await;
@@ -118,7 +119,7 @@ pub(crate) async fn tokens_of_lost_run_are_counted(test: &TestStore) {
     assert_eq!(counted, [AgentStats { agent_name, runs: 1, tokens: 80, ..AgentStats::default() }]);
 }
 
-pub(crate) async fn implausible_token_counts_are_capped(test: &TestStore) {
+pub(crate) async fn implausible_token_counts_are_capped(test: &Fixture) {
     for _ in 0..2 {
         let tokens = Tokens { input: u64::MAX, output: u64::MAX };
         run_to_end(test, "writer", completed(Box::new(Receipt { tokens, ..Receipt::default() }))).await;
@@ -126,7 +127,7 @@ pub(crate) async fn implausible_token_counts_are_capped(test: &TestStore) {
     assert_eq!(stats(test, StatsFilter::default()).await[0].tokens, 4_000_000_000_000);
 }
 
-pub(crate) async fn milestones_have_positions_and_selected_bodies(test: &TestStore) {
+pub(crate) async fn milestones_have_positions_and_selected_bodies(test: &Fixture) {
     test.submit("parent").await;
     let parent = test.claim().await;
     test.delegate(&parent, "writer", ExecutionMode::AsyncPoll).await;
@@ -141,7 +142,7 @@ pub(crate) async fn milestones_have_positions_and_selected_bodies(test: &TestSto
         let milestones = test.store.milestones(Position::default(), 100).await.unwrap();
         milestones.last().is_some_and(|last| last.event.body.contains("run_completed"))
     };
-    until("the end is visible", is_ended).await;
+    wait_until_async("the end is visible", is_ended).await;
     let all = test.store.all_events(Position::default(), 100).await.unwrap();
     let milestones = test.store.milestones(Position::default(), 100).await.unwrap();
     let position = |milestone: &Milestone| (milestone.event.position, milestone.event.seq);

@@ -3,11 +3,11 @@
 use slipform_store::{Parked, Stale};
 use slipform_types::{ExecutionMode, RunStatus};
 
-use crate::test_store::{
-    LONG, TestStore, body, child, delegation_refusal, follow_up, message, new_run_id, success,
+use crate::support::{
+    Fixture, LONG, body, child, delegation_refusal, follow_up, message, new_run_id, success,
 };
 
-pub(crate) async fn stopping_an_unclaimed_run_ends_it(test: &TestStore) {
+pub(crate) async fn stopping_an_unclaimed_run_ends_it(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let stopped = test.store.stop(&submitted.run_id).await.unwrap().unwrap();
     assert_eq!(stopped.status, RunStatus::Stopped);
@@ -22,7 +22,7 @@ pub(crate) async fn stopping_an_unclaimed_run_ends_it(test: &TestStore) {
     assert!(next.is_ok(), "the session is free");
 }
 
-pub(crate) async fn stopping_a_queued_run_journals_its_end_in_turn(test: &TestStore) {
+pub(crate) async fn stopping_a_queued_run_journals_its_end_in_turn(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let session = &submitted.session_id;
     let claimed = test.claim().await;
@@ -40,7 +40,7 @@ pub(crate) async fn stopping_a_queued_run_journals_its_end_in_turn(test: &TestSt
     assert_eq!(test.claim().await.fence.run_id, third.run_id);
 }
 
-pub(crate) async fn stopping_an_active_run_is_reported_to_its_runner(test: &TestStore) {
+pub(crate) async fn stopping_an_active_run_is_reported_to_its_runner(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let fence = test.claim().await.fence;
     let stopping = test.store.stop(&submitted.run_id).await.unwrap().unwrap();
@@ -54,7 +54,7 @@ pub(crate) async fn stopping_an_active_run_is_reported_to_its_runner(test: &Test
     assert!(test.store.stop(&new_run_id()).await.unwrap().is_none());
 }
 
-pub(crate) async fn stopping_a_waiting_run_stops_its_children(test: &TestStore) {
+pub(crate) async fn stopping_a_waiting_run_stops_its_children(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let waited = test.delegate(&parent, "reader", ExecutionMode::Sync).await;
@@ -76,7 +76,7 @@ pub(crate) async fn stopping_a_waiting_run_stops_its_children(test: &TestStore) 
     assert!(stops.contains(&(free.run_id, false)));
 }
 
-pub(crate) async fn stopping_run_cannot_start_children(test: &TestStore) {
+pub(crate) async fn stopping_run_cannot_start_children(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let sync = |call: &str| child(&parent, "reader", call, ExecutionMode::Sync);
@@ -88,7 +88,7 @@ pub(crate) async fn stopping_run_cannot_start_children(test: &TestStore) {
     assert_eq!((again.run_id, again.is_repeated), (started.run_id, true));
 }
 
-pub(crate) async fn children_stop_when_their_parent_ends(test: &TestStore) {
+pub(crate) async fn children_stop_when_their_parent_ends(test: &Fixture) {
     test.submit("writer").await;
     let parent = test.claim().await;
     let pending = test.delegate(&parent, "reader", ExecutionMode::Sync).await;
@@ -110,7 +110,7 @@ pub(crate) async fn children_stop_when_their_parent_ends(test: &TestStore) {
     assert!(test.append(&reader.fence, 1, vec![message("partial")]).await.unwrap().is_stopping);
 }
 
-pub(crate) async fn stopping_a_released_run_leaves_it_to_a_runner(test: &TestStore) {
+pub(crate) async fn stopping_a_released_run_leaves_it_to_a_runner(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let first = test.claim().await;
     test.append(&first.fence, 1, vec![message("partial")]).await.unwrap();
@@ -122,7 +122,7 @@ pub(crate) async fn stopping_a_released_run_leaves_it_to_a_runner(test: &TestSto
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Stopping);
 }
 
-pub(crate) async fn stopping_an_ended_run_has_no_effect(test: &TestStore) {
+pub(crate) async fn stopping_an_ended_run_has_no_effect(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let fence = test.complete_next("done").await.fence;
     let before = test.run(&submitted.run_id).await;

@@ -3,13 +3,13 @@
 use slipform_store::{Idempotency, NewRun, Refusal};
 use slipform_types::{RunStatus, RunType};
 
-use crate::test_store::{TestStore, follow_up, new_session_id, success, task};
+use crate::support::{Fixture, follow_up, new_session_id, success, task};
 
 fn keyed(new: NewRun, key: &str, hash: &str) -> NewRun {
     NewRun { idempotency: Some(Idempotency { key: key.to_owned(), body_hash: hash.to_owned() }), ..new }
 }
 
-pub(crate) async fn new_run_has_session_and_run_start(test: &TestStore) {
+pub(crate) async fn new_run_has_session_and_run_start(test: &Fixture) {
     let submitted = test.submit("writer").await;
     assert!(!submitted.is_repeated);
     let run = test.run(&submitted.run_id).await;
@@ -24,7 +24,7 @@ pub(crate) async fn new_run_has_session_and_run_start(test: &TestStore) {
     assert_eq!(session.last_run_id, submitted.run_id);
 }
 
-pub(crate) async fn busy_session_refuses_or_queues_run(test: &TestStore) {
+pub(crate) async fn busy_session_refuses_or_queues_run(test: &Fixture) {
     let first = test.submit("writer").await;
     let session = &first.session_id;
     let refused = test.store.submit(follow_up("writer", session, false)).await.unwrap();
@@ -42,7 +42,7 @@ pub(crate) async fn busy_session_refuses_or_queues_run(test: &TestStore) {
     assert_eq!(refused, Err(Refusal::SessionNotFound(nowhere)));
 }
 
-pub(crate) async fn queued_runs_are_activated_in_order(test: &TestStore) {
+pub(crate) async fn queued_runs_are_activated_in_order(test: &Fixture) {
     let first = test.submit("writer").await;
     let mut expected = vec![first.run_id.clone()];
     for _ in 0..3 {
@@ -59,7 +59,7 @@ pub(crate) async fn queued_runs_are_activated_in_order(test: &TestStore) {
     assert!(next.is_ok(), "the session is free");
 }
 
-pub(crate) async fn repeated_idempotency_key_returns_same_run(test: &TestStore) {
+pub(crate) async fn repeated_idempotency_key_returns_same_run(test: &Fixture) {
     let first = test.store.submit(keyed(task("writer"), "key", "hash")).await.unwrap().unwrap();
     let again = test.store.submit(keyed(task("writer"), "key", "hash")).await.unwrap().unwrap();
     assert_eq!((&again.run_id, &again.session_id), (&first.run_id, &first.session_id));
@@ -69,7 +69,7 @@ pub(crate) async fn repeated_idempotency_key_returns_same_run(test: &TestStore) 
     assert_eq!(test.claim_as("runner", 10, 60_000).await.len(), 1);
 }
 
-pub(crate) async fn run_is_found_by_idempotency_key(test: &TestStore) {
+pub(crate) async fn run_is_found_by_idempotency_key(test: &Fixture) {
     assert_eq!(test.store.run_by_idempotency_key("key").await.unwrap(), None);
     let first = test.store.submit(keyed(task("writer"), "key", "hash")).await.unwrap().unwrap();
     let (found, hash) = test.store.run_by_idempotency_key("key").await.unwrap().unwrap();
@@ -77,7 +77,7 @@ pub(crate) async fn run_is_found_by_idempotency_key(test: &TestStore) {
     assert_eq!((found.is_repeated, hash.as_str()), (true, "hash"));
 }
 
-pub(crate) async fn refused_submission_releases_its_key(test: &TestStore) {
+pub(crate) async fn refused_submission_releases_its_key(test: &Fixture) {
     let first = test.submit("writer").await;
     let refused = keyed(follow_up("writer", &first.session_id, false), "key", "hash");
     assert!(test.store.submit(refused.clone()).await.unwrap().is_err());
@@ -86,7 +86,7 @@ pub(crate) async fn refused_submission_releases_its_key(test: &TestStore) {
     assert!(!taken.is_repeated);
 }
 
-pub(crate) async fn concurrent_submissions_with_one_key_create_one_run(test: &TestStore) {
+pub(crate) async fn concurrent_submissions_with_one_key_create_one_run(test: &Fixture) {
     let asking: Vec<_> = (0..20)
         .map(|_| {
             let store = test.store.clone();

@@ -1,16 +1,17 @@
 //! Sweeping expired leases, stop requests and deadlines.
 
 use slipform_store::{Append, ClaimRequest, NewRun, Parked, SweepLimits, Swept};
+use slipform_testkit::wait_until_async;
 use slipform_types::{EventBody, ExecutionMode, RunStatus};
 
-use crate::test_store::{LONG, TestStore, body, message, runner, task, until};
+use crate::support::{Fixture, LONG, body, message, runner, task};
 
 const LIMITS: SweepLimits = SweepLimits { losses_max: 3, stop_wait_ms: LONG, batch: 100 };
 
 /// Sweeps until something has changed, and returns the changes.
-async fn sweep(test: &TestStore, limits: SweepLimits) -> Swept {
+async fn sweep(test: &Fixture, limits: SweepLimits) -> Swept {
     let done = std::sync::Mutex::new(Swept::default());
-    until("something is swept", || async {
+    wait_until_async("something is swept", || async {
         let swept = test.store.sweep(limits).await.unwrap();
         let is_some = swept != Swept::default();
         *done.lock().unwrap() = swept;
@@ -20,7 +21,7 @@ async fn sweep(test: &TestStore, limits: SweepLimits) -> Swept {
     done.into_inner().unwrap()
 }
 
-pub(crate) async fn run_with_expired_lease_returns_to_queue(test: &TestStore) {
+pub(crate) async fn run_with_expired_lease_returns_to_queue(test: &Fixture) {
     let pinned = NewRun { pinned_to: Some("mine".to_owned()), ..task("writer") };
     let submitted = test.store.submit(pinned).await.unwrap().unwrap();
     let fence = test.claim_as("mine", 1, 1).await.remove(0).fence;
@@ -37,7 +38,7 @@ pub(crate) async fn run_with_expired_lease_returns_to_queue(test: &TestStore) {
     assert_eq!(test.store.sweep(LIMITS).await.unwrap(), Swept::default());
 }
 
-pub(crate) async fn run_fails_after_three_lost_attempts(test: &TestStore) {
+pub(crate) async fn run_fails_after_three_lost_attempts(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let lost = test.delegate(&parent, "reader", ExecutionMode::Sync).await;
@@ -63,7 +64,7 @@ pub(crate) async fn run_fails_after_three_lost_attempts(test: &TestStore) {
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Pending);
 }
 
-pub(crate) async fn progress_resets_loss_count(test: &TestStore) {
+pub(crate) async fn progress_resets_loss_count(test: &Fixture) {
     let submitted = test.submit("writer").await;
     for step in 1..=5 {
         for losses in 1..=2 {
@@ -87,7 +88,7 @@ pub(crate) async fn progress_resets_loss_count(test: &TestStore) {
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Failed);
 }
 
-pub(crate) async fn stopping_run_without_runner_is_ended(test: &TestStore) {
+pub(crate) async fn stopping_run_without_runner_is_ended(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let claimed = test.claim().await;
     test.append(&claimed.fence, 1, vec![message("partial")]).await.unwrap();
@@ -113,7 +114,7 @@ pub(crate) async fn stopping_run_without_runner_is_ended(test: &TestStore) {
     );
 }
 
-pub(crate) async fn waiting_run_past_deadline_returns_to_queue(test: &TestStore) {
+pub(crate) async fn waiting_run_past_deadline_returns_to_queue(test: &Fixture) {
     let limited = NewRun { timeout_ms: Some(1), ..task("writer") };
     let submitted = test.store.submit(limited).await.unwrap().unwrap();
     let parent = test.claim().await;
@@ -126,12 +127,12 @@ pub(crate) async fn waiting_run_past_deadline_returns_to_queue(test: &TestStore)
     assert!(parent.time_left_ms.is_some_and(|left| left <= 0));
 }
 
-pub(crate) async fn concurrent_sweepers_count_a_loss_once(test: &TestStore) {
+pub(crate) async fn concurrent_sweepers_count_a_loss_once(test: &Fixture) {
     for _ in 0..10 {
         test.submit("writer").await;
     }
     test.claim_as("runner", 10, 1).await;
-    until("all leases expire and are swept", || async {
+    wait_until_async("all leases expire and are swept", || async {
         let (one, two, three) =
             tokio::join!(test.store.sweep(LIMITS), test.store.sweep(LIMITS), test.store.sweep(LIMITS));
         assert_eq!(one.unwrap().lost + two.unwrap().lost + three.unwrap().lost, 0);
@@ -144,7 +145,7 @@ pub(crate) async fn concurrent_sweepers_count_a_loss_once(test: &TestStore) {
     }
 }
 
-pub(crate) async fn outage_extends_leases_that_were_not_swept(test: &TestStore) {
+pub(crate) async fn outage_extends_leases_that_were_not_swept(test: &Fixture) {
     let (lost, kept, parked) =
         (test.submit("writer").await, test.submit("writer").await, test.submit("writer").await);
     let late = test.claim_as("runner", 1, 1).await.remove(0).fence;
@@ -159,7 +160,7 @@ pub(crate) async fn outage_extends_leases_that_were_not_swept(test: &TestStore) 
     assert_eq!(test.store.extend_leases(None, LONG).await.unwrap(), 0, "no runner was ever seen");
 
     test.store.register(runner("another")).await.unwrap();
-    until("the outage extends the lease", || async {
+    wait_until_async("the outage extends the lease", || async {
         assert!(test.store.extend_leases(None, LONG).await.unwrap() <= 1, "only one lease is open");
         test.append(&expired, 1, vec![message("in time")]).await.is_ok()
     })

@@ -1,15 +1,14 @@
-//! A separate database per test, with helpers.
+//! Operations on a test's store, and the runs and events that they write.
 
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipform_store::{
-    Append, Appended, ClaimRequest, Claimed, DelegationLimits, Fence, NewRun, Options, Parent, ParentCall,
-    Refusal, RunRecord, RunnerRecord, SessionTarget, Stale, Store, StoredEvent, Submitted,
+    Append, Appended, ClaimRequest, Claimed, DelegationLimits, Fence, NewRun, Parent, ParentCall, Refusal,
+    RunRecord, RunnerRecord, SessionTarget, Stale, StoredEvent, Submitted,
 };
+use slipform_testkit::{TestStore, unique_number};
 use slipform_types::{
     Blueprint, Contract, ContractOptions, ContractSource, EventBody, ExecutionMode, Receipt, Reply, Role,
     RunId, RunStatus, RunType, SessionId,
@@ -24,14 +23,8 @@ pub(crate) const LONG: i64 = 600_000;
 pub(crate) const LIMITS: DelegationLimits =
     DelegationLimits { depth_max: 5, children_max: 16, runs_max: 200 };
 
-static COUNTER: AtomicU64 = AtomicU64::new(1);
-
-fn unique() -> u64 {
-    (u64::from(std::process::id()) << 24) + COUNTER.fetch_add(1, Ordering::Relaxed)
-}
-
 fn bytes() -> [u8; 6] {
-    let bytes = unique().to_be_bytes();
+    let bytes = unique_number().to_be_bytes();
     [bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]
 }
 
@@ -43,63 +36,24 @@ pub(crate) fn new_run_id() -> RunId {
     RunId::from_random(bytes())
 }
 
-/// An open store on its own database.
-pub(crate) struct TestStore {
-    pub(crate) store: Store,
-    pub(crate) address: String,
-    folder: Option<PathBuf>,
-    server: Option<String>,
+/// A store with shorthands for its operations.
+pub(crate) struct Fixture(TestStore);
+
+impl From<TestStore> for Fixture {
+    fn from(store: TestStore) -> Fixture {
+        Fixture(store)
+    }
 }
 
-impl TestStore {
-    pub(crate) async fn memory() -> TestStore {
-        TestStore::open("sqlite::memory:".to_owned(), None, None).await
-    }
+impl Deref for Fixture {
+    type Target = TestStore;
 
-    pub(crate) async fn sqlite() -> TestStore {
-        TestStore::sqlite_after(|_| {}).await
+    fn deref(&self) -> &TestStore {
+        &self.0
     }
+}
 
-    /// Opens a database that `prepare` has created before.
-    pub(crate) async fn sqlite_after(prepare: impl FnOnce(&Path)) -> TestStore {
-        let folder = std::env::temp_dir().join(format!("slipform-store-{:x}", unique()));
-        let file = folder.join("deep/slipform.db");
-        prepare(&file);
-        TestStore::open(format!("sqlite:{}", file.display()), Some(folder), None).await
-    }
-
-    pub(crate) async fn postgres() -> Option<TestStore> {
-        TestStore::postgres_after(|_| async {}).await
-    }
-
-    /// Opens a database that `prepare` has created before.
-    pub(crate) async fn postgres_after<F: Future<Output = ()>>(
-        prepare: impl FnOnce(String) -> F,
-    ) -> Option<TestStore> {
-        let Ok(server) = std::env::var("SLIPFORM_TEST_POSTGRES") else {
-            println!("SKIPPED: SLIPFORM_TEST_POSTGRES is not set");
-            return None;
-        };
-        let name = format!("slipform_{:x}", unique());
-        administer(&server, &format!("CREATE DATABASE {name}")).await;
-        let (host, _) = server.rsplit_once('/').expect("the address names a database");
-        let address = format!("{host}/{name}");
-        prepare(address.clone()).await;
-        Some(TestStore::open(address, None, Some(server)).await)
-    }
-
-    async fn open(address: String, folder: Option<PathBuf>, server: Option<String>) -> TestStore {
-        let store = Store::open(&address, &Options::default()).await.expect("a store");
-        TestStore { store, address, folder, server }
-    }
-
-    pub(crate) async fn tear_down(self) {
-        if let Some(server) = &self.server {
-            let name = self.address.rsplit('/').next().unwrap_or_default();
-            administer(server, &format!("DROP DATABASE {name} WITH (FORCE)")).await;
-        }
-    }
-
+impl Fixture {
     /// Submits a run in a new session.
     pub(crate) async fn submit(&self, agent: &str) -> Submitted {
         self.store.submit(task(agent)).await.unwrap().unwrap()
@@ -168,25 +122,10 @@ impl TestStore {
     }
 }
 
-impl Drop for TestStore {
-    fn drop(&mut self) {
-        if let Some(folder) = &self.folder {
-            let _ = std::fs::remove_dir_all(folder);
-        }
-    }
-}
-
 /// Opens a separate connection to a PostgreSQL server.
 pub(crate) async fn connect(address: &str) -> (tokio_postgres::Client, JoinHandle<()>) {
     let (client, connection) = tokio_postgres::connect(address, NoTls).await.expect("a server");
     (client, tokio::spawn(async move { drop(connection.await) }))
-}
-
-async fn administer(server: &str, sql: &str) {
-    let (client, connection) = connect(server).await;
-    client.batch_execute(sql).await.expect(sql);
-    drop(client);
-    let _ = connection.await;
 }
 
 /// A run in a new session.
@@ -291,15 +230,4 @@ pub(crate) fn delegation_refusal(answer: Result<Submitted, Refusal>) -> String {
         Err(Refusal::Delegation(reason)) => reason,
         other => panic!("{other:?}"),
     }
-}
-
-/// Polls until `condition` returns true; panics after 20 seconds.
-pub(crate) async fn until<F: Future<Output = bool>>(description: &str, mut condition: impl FnMut() -> F) {
-    for _ in 0..4000 {
-        if condition().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("timed out waiting until {description}");
 }

@@ -1,43 +1,31 @@
 //! Behaviour specific to SQLite files: sharing, locking, and files that are refused.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-#![allow(clippy::print_stdout, reason = "the child process reports what it has written")]
-
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 use slipform_store::{
     ClaimRequest, Error, NewRun, Options, RegistryKind, SessionTarget, Store, SweepLimits, Swept,
 };
+use slipform_testkit::TestFolder;
 use slipform_types::{Blueprint, EventBody, ExecutionMode, RunId, RunStatus, RunType, SessionId};
 
 const EXCLUSIVE: Options = Options { is_exclusive: true };
 
 /// A temporary folder.
-struct Folder(PathBuf);
+struct Folder(TestFolder);
 
 impl Folder {
     fn new() -> Folder {
-        static COUNTER: AtomicU32 = AtomicU32::new(0);
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("slipform-sqlite-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        Folder(TestFolder::new("sqlite"))
     }
 
+    /// Returns the path of the database.
     fn file(&self) -> PathBuf {
         self.0.join("slipform.db")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -177,7 +165,7 @@ async fn files_that_are_not_slipform_databases_are_refused() {
         panic!("not refused")
     };
     assert!(message.contains("cannot create the database folder"), "{message}");
-    let Err(Error::Unsuitable(message)) = open(&folder.0, &Options::default()).await else {
+    let Err(Error::Unsuitable(message)) = open(folder.0.path(), &Options::default()).await else {
         panic!("not refused")
     };
     assert!(message.contains("cannot open the database"), "{message}");
@@ -218,7 +206,7 @@ async fn acknowledged_writes_survive_a_kill() {
     }
     let folder = Folder::new();
     let mut writer = Command::new(std::env::current_exe().unwrap())
-        .args(["acknowledged_writes_survive_a_kill", "--exact", "--nocapture"])
+        .args(["sqlite_files::acknowledged_writes_survive_a_kill", "--exact", "--nocapture"])
         .env(WRITES_TO, folder.file())
         .stdout(Stdio::piped())
         .spawn()
