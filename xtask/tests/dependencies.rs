@@ -70,7 +70,7 @@ fn dependency_graph_matches_the_snapshot() {
         runner -> api, engine, model, process, tools, types
         schema ->
         store -> types
-        testkit ->
+        testkit -> coordinator, store
         tools -> process, schema, types
         types ->
         xtask ->"#]]

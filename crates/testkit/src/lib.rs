@@ -40,6 +40,7 @@
 //! - `grandchild`: a [`Grandchild`] is a process whose lifetime a test observes.
 //! - `postgres`: a [`PostgresServer`] that a test can crash.
 //! - `store` (feature `store`): a `TestStore` is a store with its own database.
+//! - `coordinator` (feature `server`): a `TestServer` is a coordinator on a real socket.
 //!
 //! HTTP is read and written by hand, because faults concern single bytes and the time at which they are sent.
 //!
@@ -48,6 +49,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "for tests only")]
 
 mod connection;
+#[cfg(feature = "server")]
+mod coordinator;
 mod corpora;
 mod delivery;
 mod events;
@@ -69,6 +72,8 @@ mod store;
 mod wait;
 mod wire;
 
+#[cfg(feature = "server")]
+pub use coordinator::TestServer;
 pub use corpora::corpus;
 pub use folder::{TestFolder, unique_number};
 pub use gate::Gate;

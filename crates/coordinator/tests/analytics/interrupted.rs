@@ -5,10 +5,11 @@ use std::io::Write as _;
 
 use slipform_coordinator::Analytics;
 use slipform_store::{Options, Store};
+use slipform_testkit::wait_until_async;
 
-use crate::test_store::{TestStore, reply, success, until};
+use crate::support::{Fixture, reply, success};
 
-pub(crate) async fn crash_before_cursor_is_stored_duplicates_nothing(test: &TestStore) {
+pub(crate) async fn crash_before_cursor_is_stored_duplicates_nothing(test: &Fixture) {
     test.completed("writer").await;
     test.write_until(1).await;
     let position = fs::read(test.position_file()).unwrap();
@@ -23,7 +24,7 @@ pub(crate) async fn crash_before_cursor_is_stored_duplicates_nothing(test: &Test
     test.write_until(5).await;
 }
 
-pub(crate) async fn lost_cursor_duplicates_nothing(test: &TestStore) {
+pub(crate) async fn lost_cursor_duplicates_nothing(test: &Fixture) {
     // More events than one batch, so existing lines must be recognized across batches.
     for _ in 0..2 {
         test.completed("writer").await;
@@ -38,7 +39,7 @@ pub(crate) async fn lost_cursor_duplicates_nothing(test: &TestStore) {
     }
 }
 
-pub(crate) async fn incomplete_line_is_rewritten(test: &TestStore) {
+pub(crate) async fn incomplete_line_is_rewritten(test: &Fixture) {
     test.completed("writer").await;
     test.write_until(1).await;
     let position = fs::read(test.position_file()).unwrap();
@@ -53,7 +54,7 @@ pub(crate) async fn incomplete_line_is_rewritten(test: &TestStore) {
     }
 }
 
-pub(crate) async fn deleted_folder_is_rebuilt(test: &TestStore) {
+pub(crate) async fn deleted_folder_is_rebuilt(test: &Fixture) {
     test.run_with_failures().await;
     test.write_until(3).await;
     let written = fs::read(test.file()).unwrap();
@@ -62,7 +63,7 @@ pub(crate) async fn deleted_folder_is_rebuilt(test: &TestStore) {
     assert_eq!(fs::read(test.file()).unwrap(), written);
 }
 
-pub(crate) async fn deleted_sessions_do_not_break_the_cursor(test: &TestStore) {
+pub(crate) async fn deleted_sessions_do_not_break_the_cursor(test: &Fixture) {
     let first = test.completed("writer").await;
     let last = test.completed("writer").await;
     test.write_until(2).await;
@@ -75,7 +76,7 @@ pub(crate) async fn deleted_sessions_do_not_break_the_cursor(test: &TestStore) {
     test.write_until(3).await;
 }
 
-pub(crate) async fn concurrent_writers_write_each_line_once(test: &TestStore) {
+pub(crate) async fn concurrent_writers_write_each_line_once(test: &Fixture) {
     let mut writers = Vec::new();
     for _ in 0..4 {
         let store = Store::open(&test.address, &Options::default()).await.unwrap();
@@ -94,7 +95,7 @@ pub(crate) async fn concurrent_writers_write_each_line_once(test: &TestStore) {
     test.write_until(30).await;
 }
 
-pub(crate) async fn unwritable_folder_is_retried(test: &TestStore) {
+pub(crate) async fn unwritable_folder_is_retried(test: &Fixture) {
     let folder = test.folder();
     fs::create_dir_all(folder.parent().unwrap()).unwrap();
     fs::File::create(&folder).unwrap().write_all(b"in the way").unwrap();
@@ -106,22 +107,22 @@ pub(crate) async fn unwritable_folder_is_retried(test: &TestStore) {
     test.write_until(1).await;
 }
 
-pub(crate) async fn new_database_at_same_address_is_written(test: &TestStore) {
+pub(crate) async fn new_database_at_same_address_is_written(test: &Fixture) {
     test.run_with_failures().await;
     test.write_until(3).await;
     let (store, address) =
         (Store::open("sqlite::memory:", &Options::default()).await.unwrap(), &test.address);
-    let other = TestStore::replacing(store, address, &test.folder());
+    let other = Fixture::replacing(store, address, &test.folder());
     other.completed("writer").await;
     other.write_until(4).await;
 }
 
-pub(crate) async fn run_writes_lines_in_background(test: &TestStore) {
+pub(crate) async fn run_writes_lines_in_background(test: &Fixture) {
     let analytics = test.analytics();
     let writing = tokio::spawn(async move { analytics.run().await });
     for runs in 1..=2 {
         test.completed("writer").await;
-        until("the line is written", || async { test.ended_runs() == runs }).await;
+        wait_until_async("the line is written", || async { test.ended_runs() == runs }).await;
     }
     writing.abort();
 }

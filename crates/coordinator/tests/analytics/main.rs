@@ -7,30 +7,9 @@
 
 mod interrupted;
 mod shell;
-mod test_store;
+mod support;
 
-macro_rules! over_each_database {
-    ($($file:ident: $($case:ident)+;)+) => {
-        mod sqlite {
-            $($(#[tokio::test(flavor = "multi_thread")]
-            async fn $case() {
-                crate::$file::$case(&crate::test_store::TestStore::sqlite().await).await;
-            })+)+
-        }
-
-        mod postgres {
-            $($(#[tokio::test(flavor = "multi_thread")]
-            async fn $case() {
-                if let Some(test) = crate::test_store::TestStore::postgres().await {
-                    crate::$file::$case(&test).await;
-                    test.tear_down().await;
-                }
-            })+)+
-        }
-    };
-}
-
-over_each_database! {
+slipform_testkit::on_each_database!(crate::support::Fixture, [sqlite, postgres], {
     shell:
         each_failure_and_end_has_a_line
         monitoring_commands_count_correctly
@@ -45,4 +24,4 @@ over_each_database! {
         unwritable_folder_is_retried
         new_database_at_same_address_is_written
         run_writes_lines_in_background;
-}
+});

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::test_store::{CONFIDENTIAL, TestStore};
+use crate::support::{CONFIDENTIAL, Fixture};
 
 /// The monitoring commands from the decision record.
 const SUCCESS_RATE: &str = r#"
@@ -17,7 +17,7 @@ grep "orchestrator.specialist.completed" .kb/analytics/buffer/*.jsonl | \
 const NOT_SUBMITTED: &str = r#"grep "did not call submit_result" .kb/analytics/buffer/*.jsonl | wc -l"#;
 const NOT_VERIFIED: &str = r#"grep "Verification failed" .kb/analytics/buffer/*.jsonl | wc -l"#;
 
-pub(crate) async fn each_failure_and_end_has_a_line(test: &TestStore) {
+pub(crate) async fn each_failure_and_end_has_a_line(test: &Fixture) {
     test.run_with_failures().await;
     test.completed("writer").await;
     test.write_until(4).await;
@@ -39,7 +39,7 @@ pub(crate) async fn each_failure_and_end_has_a_line(test: &TestStore) {
     assert_eq!(test.file().file_name().unwrap(), "events.jsonl");
 }
 
-pub(crate) async fn monitoring_commands_count_correctly(test: &TestStore) {
+pub(crate) async fn monitoring_commands_count_correctly(test: &Fixture) {
     test.run_with_failures().await;
     test.completed("writer").await;
     test.write_until(4).await;
@@ -59,7 +59,7 @@ pub(crate) async fn monitoring_commands_count_correctly(test: &TestStore) {
 }
 
 /// Runs a command on the test's folder.
-fn shell(test: &TestStore, line: &str) -> String {
+fn shell(test: &Fixture, line: &str) -> String {
     let line = line.replace(".kb/analytics/buffer", &test.folder().display().to_string());
     let output = Command::new("sh").args(["-c", &line]).output().unwrap();
     assert!(output.status.success(), "{line}: {output:?}");
@@ -67,7 +67,7 @@ fn shell(test: &TestStore, line: &str) -> String {
 }
 
 /// Computes the result of `SUCCESS_RATE` without `jq`.
-fn counted(test: &TestStore) -> Value {
+fn counted(test: &Fixture) -> Value {
     let mut counts = std::collections::BTreeMap::<String, (usize, usize)>::new();
     for line in test.lines() {
         if line["type"] == "orchestrator.specialist.completed" {
@@ -81,7 +81,7 @@ fn counted(test: &TestStore) -> Value {
     counts.into_iter().map(row).collect()
 }
 
-pub(crate) async fn lines_contain_no_prompts_or_replies(test: &TestStore) {
+pub(crate) async fn lines_contain_no_prompts_or_replies(test: &Fixture) {
     test.run_with_failures().await;
     test.write_until(3).await;
     let text = std::fs::read_to_string(test.file()).unwrap();

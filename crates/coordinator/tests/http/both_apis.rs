@@ -12,7 +12,9 @@ use slipform_api::{
 use slipform_coordinator::Scope;
 use slipform_types::RunStatus;
 
-use crate::test_server::{TestServer, completed, result, started};
+use slipform_testkit::TestServer;
+
+use crate::support::{completed, result, started};
 
 /// The answers of an API, with ids and times replaced by stable ones.
 #[derive(Default)]

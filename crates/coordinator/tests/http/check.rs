@@ -1,8 +1,9 @@
 //! Extraction and validation without a model.
 
 use serde_json::json;
+use slipform_testkit::TestServer;
 
-use crate::test_server::TestServer;
+use crate::support::Requests as _;
 
 #[tokio::test]
 async fn check_applies_universal_rules_to_inline_and_named_schema() {

@@ -1,10 +1,11 @@
 //! Graceful shutdown.
 
 use serde_json::json;
+use slipform_testkit::TestServer;
 use tokio::time::{Duration, timeout};
 
-use crate::client::Connection;
-use crate::test_server::TestServer;
+use crate::support::Requests as _;
+use crate::support::client::Connection;
 
 /// Time limit for a shutdown in these tests.
 const LIMIT: Duration = Duration::from_secs(10);

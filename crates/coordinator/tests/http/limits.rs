@@ -1,9 +1,10 @@
 //! Limits on bodies, connections and requests.
 
 use serde_json::json;
+use slipform_testkit::TestServer;
 
-use crate::client::Connection;
-use crate::test_server::TestServer;
+use crate::support::Requests as _;
+use crate::support::client::Connection;
 
 #[tokio::test]
 async fn oversized_body_is_refused() {

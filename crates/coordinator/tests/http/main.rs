@@ -3,7 +3,6 @@
 
 mod both_apis;
 mod check;
-mod client;
 mod drain;
 mod leases;
 mod limits;
@@ -16,5 +15,5 @@ mod runner;
 mod runs;
 mod sessions;
 mod streams;
-mod test_server;
+mod support;
 mod tokens;

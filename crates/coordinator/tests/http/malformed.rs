@@ -1,8 +1,9 @@
 //! Malformed bodies and queries.
 
 use serde_json::json;
+use slipform_testkit::TestServer;
 
-use crate::test_server::TestServer;
+use crate::support::Requests as _;
 
 #[tokio::test]
 async fn malformed_body_is_refused_with_line_and_column() {

@@ -2,8 +2,9 @@
 
 use expect_test::expect_file;
 use serde_json::Value;
+use slipform_testkit::TestServer;
 
-use crate::test_server::TestServer;
+use crate::support::Requests as _;
 
 #[tokio::test]
 async fn openapi_document_matches_snapshot_and_is_served() {

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 use slipform_coordinator::Scope;
+use slipform_testkit::{TestFolder, TestServer};
 
-use crate::test_server::{TestServer, completed, result};
+use crate::support::{Requests as _, completed, result};
 
 #[tokio::test]
 async fn health_readiness_and_metrics_are_served() {
@@ -98,11 +99,9 @@ async fn runners_and_their_backends_are_listed() {
 
 #[tokio::test]
 async fn readiness_hides_details_from_anonymous_requests() {
-    let project = std::env::temp_dir().join(format!("slipform-http-probe-{}", std::process::id()));
-    std::fs::create_dir_all(project.join("agents")).unwrap();
-    std::fs::write(project.join("agents/broken.yaml"), "name: broken\nsystem_promt: x\n").unwrap();
-    let server = TestServer::with_project(&project, |options| options.needs_token = true).await;
-    std::fs::remove_dir_all(&project).unwrap();
+    let files = [("agents/broken.yaml", "name: broken\nsystem_promt: x\n")];
+    let project = TestFolder::with_files("project", &files);
+    let server = TestServer::with_project(project.path(), |options| options.needs_token = true).await;
     server.get("/healthz").send().await.ok(200);
     for ask in [server.get("/readyz"), server.get("/readyz").token("sf_wrong")] {
         assert_eq!(ask.send().await.ok(200)["files"], json!([]));

@@ -1,8 +1,9 @@
 //! Agents and schemas.
 
 use serde_json::json;
+use slipform_testkit::{TestFolder, TestServer};
 
-use crate::test_server::TestServer;
+use crate::support::Requests as _;
 
 #[tokio::test]
 async fn agent_is_created_changed_and_deleted() {
@@ -99,17 +100,14 @@ async fn shipped_schema_cannot_be_replaced_or_removed() {
 
 #[tokio::test]
 async fn schema_file_overrides_shipped_schema_with_a_warning() {
-    let project = std::env::temp_dir().join(format!("slipform-shadow-{}", std::process::id()));
-    let file = project.join("schemas/universal-agent-response.json");
-    std::fs::create_dir_all(project.join("schemas")).unwrap();
+    let (project, file) = (TestFolder::new("project"), "schemas/universal-agent-response.json");
     let shipped = TestServer::open().await.get("/schemas/universal-agent-response").send().await.ok(200);
-    std::fs::write(&file, shipped["schema"].to_string()).unwrap();
-    let server = TestServer::with_project(&project, |_| {}).await;
+    project.write(file, &shipped["schema"].to_string());
+    let server = TestServer::with_project(project.path(), |_| {}).await;
     let same = server.get("/schemas/universal-agent-response").send().await.ok(200);
     assert_eq!((&same["source"], &same["problems"]), (&json!("file"), &json!([])));
-    std::fs::write(&file, "{\"type\": \"object\"}").unwrap();
-    let server = TestServer::with_project(&project, |_| {}).await;
-    std::fs::remove_dir_all(&project).unwrap();
+    project.write(file, "{\"type\": \"object\"}");
+    let server = TestServer::with_project(project.path(), |_| {}).await;
     let other = server.get("/schemas/universal-agent-response").send().await.ok(200);
     assert_eq!((&other["source"], &other["schema"]), (&json!("file"), &json!({"type": "object"})));
     assert!(other["problems"][0].as_str().unwrap().contains("comes with the program"), "{other}");
@@ -134,15 +132,13 @@ async fn check_extracts_and_validates_json() {
 
 #[tokio::test]
 async fn agents_and_schemas_from_files_are_read_only() {
-    let project = std::env::temp_dir().join(format!("slipform-http-{}", std::process::id()));
-    for folder in ["agents", "schemas"] {
-        std::fs::create_dir_all(project.join(folder)).unwrap();
-    }
-    std::fs::write(project.join("agents/filed.yaml"), "name: filed\nsystem_prompt: Be brief.\n").unwrap();
-    std::fs::write(project.join("agents/broken.yaml"), "name: broken\nsystem_promt: Be brief.\n").unwrap();
-    std::fs::write(project.join("schemas/filed.json"), "{\"type\": \"object\"}").unwrap();
-    let server = TestServer::with_project(&project, |_| {}).await;
-    std::fs::remove_dir_all(&project).unwrap();
+    let files = [
+        ("agents/filed.yaml", "name: filed\nsystem_prompt: Be brief.\n"),
+        ("agents/broken.yaml", "name: broken\nsystem_promt: Be brief.\n"),
+        ("schemas/filed.json", "{\"type\": \"object\"}"),
+    ];
+    let project = TestFolder::with_files("project", &files);
+    let server = TestServer::with_project(project.path(), |_| {}).await;
     assert_eq!(server.get("/agents/filed").send().await.ok(200)["source"], "file");
     server.request("DELETE", "/agents/filed").send().await.refused(409, "ManagedByFile");
     server.request("PATCH", "/agents/filed").json(&json!({})).send().await.refused(409, "ManagedByFile");

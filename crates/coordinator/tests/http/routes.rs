@@ -1,6 +1,7 @@
 //! Routes, fallbacks and origin checks.
 
-use crate::test_server::TestServer;
+use crate::support::Requests as _;
+use slipform_testkit::TestServer;
 
 #[tokio::test]
 async fn unknown_path_returns_error_body() {

@@ -1,9 +1,10 @@
 //! The runner API.
 
 use serde_json::{Value, json};
+use slipform_testkit::TestServer;
 
-use crate::client::Connection;
-use crate::test_server::{TestServer, completed, result, started};
+use crate::support::client::Connection;
+use crate::support::{Requests as _, completed, result, started};
 
 #[tokio::test]
 async fn write_of_stale_attempt_is_refused() {

@@ -1,8 +1,9 @@
 //! Runs, from submission to their end.
 
 use serde_json::{Value, json};
+use slipform_testkit::TestServer;
 
-use crate::test_server::TestServer;
+use crate::support::Requests as _;
 
 fn start(more: Value) -> Value {
     let mut body = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
@@ -164,7 +165,7 @@ async fn stop_is_reported_to_runner_and_ends_run() {
     let mut work = server.claim(&server.runner().await).await;
     let stopping = server.request("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
     assert_eq!(stopping["status"], "stopping");
-    let appended = server.append(&mut work, &json!([crate::test_server::started()])).await;
+    let appended = server.append(&mut work, &json!([crate::support::started()])).await;
     assert_eq!(appended["stop"], true);
     let end = json!([{"event_type": "run_completed", "status": "stopped"}]);
     server.post("/runner/finish", &work.message(&end)).send().await.ok(200);

@@ -1,16 +1,13 @@
 //! Sessions and their journals.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use slipform_api::{ClaimRequest, RunnerApi as _};
-use slipform_coordinator::{App, AppOptions, Registry};
-use slipform_store::{Options, Store};
+use slipform_testkit::{TestServer, wait_until_async};
 use slipform_types::RunStatus;
 
-use crate::test_server::{TestServer, started};
+use crate::support::{Requests as _, started};
 
 #[tokio::test]
 async fn session_is_shown_resumed_and_deleted() {
@@ -114,19 +111,19 @@ async fn deleting_session_with_active_child_names_the_child() {
 
 #[tokio::test]
 async fn stopping_run_of_killed_runner_ends_after_sweep() {
-    let store = Store::open("sqlite::memory:", &Options::default()).await.unwrap();
-    let options = AppOptions { lease: Duration::from_millis(1), ..AppOptions::default() };
-    let app = App::new(store, Arc::new(Registry::read(Path::new("/nonexistent"))), options);
-    app.create_agent(&json!({"name": "writer", "system_prompt": "Be brief."})).await.unwrap();
+    let server = TestServer::with_app(|options| options.lease = Duration::from_millis(1)).await;
+    server.agent("writer", json!({})).await;
+    let app = &server.app;
     let request = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
     let created = app.submit(serde_json::from_value(request).unwrap(), None).await.unwrap();
     let claim = ClaimRequest { runner_id: "killed".to_owned(), slots: 1, wait_ms: 0 };
     assert_eq!(app.claim(&claim).await.unwrap().claims.len(), 1);
     let stopped = app.stop_session(&created.session_id).await.unwrap();
     assert_eq!(stopped.status, RunStatus::Stopping);
-    while !app.run(&created.run_id).await.unwrap().status.is_ended() {
+    wait_until_async("the sweeper ends the run", async || {
         app.sweep_once().await.unwrap();
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        app.run(&created.run_id).await.unwrap().status.is_ended()
+    })
+    .await;
     app.delete_session(&created.session_id).await.unwrap();
 }

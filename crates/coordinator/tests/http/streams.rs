@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 use slipform_api::{AppendRequest, ClaimRequest, EventsQuery, RunnerApi as _};
 use slipform_store::{Options, Store};
+use slipform_testkit::{TestServer, TestStore};
 use slipform_types::EventBody;
 
-use crate::client::SseEvent;
-use crate::test_server::{TestServer, started};
+use crate::support::client::SseEvent;
+use crate::support::{Requests as _, started};
 
 fn ids(events: &[SseEvent]) -> Vec<String> {
     events.iter().map(|event| event.id.clone()).collect()
@@ -201,14 +202,8 @@ async fn stream_of_client_that_does_not_read_is_closed() {
 
 #[tokio::test]
 async fn stream_continues_after_server_restart() {
-    let folder = std::env::temp_dir().join(format!("slipform-http-restart-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let database = format!("sqlite:{}", folder.join("slipform.db").display());
-    let open = async || {
-        TestServer::with_store(Store::open(&database, &Options::default()).await.unwrap(), &folder, |_| {})
-            .await
-    };
-    let mut first = open().await;
+    let database = TestStore::sqlite().await;
+    let mut first = TestServer::with_store(database.store.clone()).await;
     first.agent("writer", json!({})).await;
     let (_, session) = first.submit("writer").await;
     first.complete_next("Done.").await;
@@ -217,21 +212,19 @@ async fn stream_continues_after_server_restart() {
     let seen_of_all = first.get("/events/stream?after=0").follow().await.take(2).await;
     first.shut_down();
     first.stopped().await;
-    let second = open().await;
+    let reopened = Store::open(&database.address, &Options::default()).await.unwrap();
+    let second = TestServer::with_store(reopened).await;
     let mut rest = second.get(&path).header("last-event-id", &seen[1].id).follow().await;
     assert_eq!(ids(&rest.take(2).await), ["3", "4"]);
     let mut rest = second.get("/events/stream").header("last-event-id", &seen_of_all[1].id).follow().await;
     assert_eq!(types(&rest.take(2).await), ["result", "run_completed"]);
-    drop(second);
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[tokio::test]
 async fn stream_receives_events_of_another_coordinator() {
-    let store = Store::open("sqlite::memory:", &Options::default()).await.unwrap();
-    let nowhere = std::path::Path::new("/nonexistent");
-    let one = TestServer::with_store(store.clone(), nowhere, |_| {}).await;
-    let other = TestServer::with_store(store, nowhere, |_| {}).await;
+    let test = TestStore::memory().await;
+    let one = TestServer::with_store(test.store.clone()).await;
+    let other = TestServer::with_store(test.store).await;
     one.agent("writer", json!({})).await;
     let (_, session) = one.submit("writer").await;
     let mut stream = other.get(&format!("/sessions/{session}/events/stream")).follow().await;

@@ -2,8 +2,9 @@
 
 use serde_json::json;
 use slipform_coordinator::Scope;
+use slipform_testkit::TestServer;
 
-use crate::test_server::TestServer;
+use crate::support::Requests as _;
 
 async fn guarded() -> TestServer {
     TestServer::with(|options| options.needs_token = true).await

@@ -1,76 +1,51 @@
-//! A database and an analytics folder per test, with runs that end in different ways.
+//! A store with an analytics folder, and runs that end in different ways.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipform_coordinator::Analytics;
-use slipform_store::{Append, ClaimRequest, Fence, NewRun, Options, SessionTarget, Store};
+use slipform_store::{Append, ClaimRequest, Fence, NewRun, SessionTarget, Store};
+use slipform_testkit::{TestFolder, TestStore, unique_number, wait_until_async};
 use slipform_types::{
     Blueprint, EventBody, ExecutionMode, NOT_SUBMITTED, Receipt, Reply, Role, RunError, RunErrorType, RunId,
     RunStatus, RunType, Rung, Salvage, SessionId, Tokens,
 };
-use tokio_postgres::NoTls;
 
 /// A text that must not appear in the analytics file.
 pub(crate) const CONFIDENTIAL: &str = "the launch code is 0000";
 
-static COUNTER: AtomicU64 = AtomicU64::new(1);
-
-fn unique() -> u64 {
-    (u64::from(std::process::id()) << 24) + COUNTER.fetch_add(1, Ordering::Relaxed)
-}
-
 fn bytes() -> [u8; 6] {
-    let bytes = unique().to_be_bytes();
+    let bytes = unique_number().to_be_bytes();
     [bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]
 }
 
-pub(crate) struct TestStore {
+/// A store and the folder of its analytics files.
+pub(crate) struct Fixture {
     pub(crate) store: Store,
     pub(crate) address: String,
     folder: PathBuf,
-    home: Option<PathBuf>,
-    server: Option<String>,
+    /// Deleted with the fixture.
+    _owned: Option<(TestStore, TestFolder)>,
 }
 
-impl TestStore {
-    pub(crate) async fn sqlite() -> TestStore {
-        let home = std::env::temp_dir().join(format!("slipform-analytics-{:x}", unique()));
-        let address = format!("sqlite:{}", home.join("slipform.db").display());
-        TestStore::open(address, home, None).await
-    }
-
-    pub(crate) async fn postgres() -> Option<TestStore> {
-        let Ok(server) = std::env::var("SLIPFORM_TEST_POSTGRES") else {
-            println!("SKIPPED: SLIPFORM_TEST_POSTGRES is not set");
-            return None;
-        };
-        let name = format!("slipform_analytics_{:x}", unique());
-        administer(&server, &format!("CREATE DATABASE {name}")).await;
-        let (host, _) = server.rsplit_once('/').expect("the address names a database");
-        let home = std::env::temp_dir().join(&name);
-        Some(TestStore::open(format!("{host}/{name}"), home, Some(server)).await)
-    }
-
-    async fn open(address: String, home: PathBuf, server: Option<String>) -> TestStore {
-        let store = Store::open(&address, &Options::default()).await.expect("a store");
-        TestStore { store, address, folder: home.join("deep/analytics"), home: Some(home), server }
-    }
-
-    /// A store that reuses the address and folder of another.
-    pub(crate) fn replacing(store: Store, address: &str, folder: &Path) -> TestStore {
-        TestStore { store, address: address.to_owned(), folder: folder.to_owned(), home: None, server: None }
-    }
-
-    pub(crate) async fn tear_down(self) {
-        if let Some(server) = &self.server {
-            let name = self.address.rsplit('/').next().unwrap_or_default();
-            administer(server, &format!("DROP DATABASE {name} WITH (FORCE)")).await;
+impl From<TestStore> for Fixture {
+    fn from(test: TestStore) -> Fixture {
+        let home = TestFolder::new("analytics");
+        Fixture {
+            store: test.store.clone(),
+            address: test.address.clone(),
+            folder: home.join("deep/analytics"),
+            _owned: Some((test, home)),
         }
+    }
+}
+
+impl Fixture {
+    /// A store that reuses the address and folder of another.
+    pub(crate) fn replacing(store: Store, address: &str, folder: &Path) -> Fixture {
+        Fixture { store, address: address.to_owned(), folder: folder.to_owned(), _owned: None }
     }
 
     pub(crate) fn folder(&self) -> PathBuf {
@@ -114,7 +89,7 @@ impl TestStore {
     /// Writes until `runs` runs have a line. PostgreSQL shows events after older transactions have ended.
     pub(crate) async fn write_until(&self, runs: usize) {
         let analytics = self.analytics();
-        until("every run has a line", || async {
+        wait_until_async("every run has a line", || async {
             analytics.catch_up().await;
             self.ended_runs() >= runs
         })
@@ -161,28 +136,12 @@ impl TestStore {
     }
 }
 
-impl Drop for TestStore {
-    fn drop(&mut self) {
-        if let Some(home) = &self.home {
-            let _ = std::fs::remove_dir_all(home);
-        }
-    }
-}
-
 fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
     let mut paths: Vec<PathBuf> =
         entries.filter(|path| path.extension() == Some(extension.as_ref())).collect();
     paths.sort();
     paths
-}
-
-async fn administer(server: &str, sql: &str) {
-    let (client, connection) = tokio_postgres::connect(server, NoTls).await.expect("a server");
-    let connection = tokio::spawn(async move { drop(connection.await) });
-    client.batch_execute(sql).await.expect(sql);
-    drop(client);
-    let _ = connection.await;
 }
 
 fn task(agent: &str) -> NewRun {
@@ -256,15 +215,4 @@ fn never_submitted() -> Vec<EventBody> {
         salvage: Some(Box::new(salvage)),
         receipt: Some(receipt(1)),
     }]
-}
-
-/// Polls until `condition` returns true; panics after 20 seconds.
-pub(crate) async fn until<F: Future<Output = bool>>(description: &str, mut condition: impl FnMut() -> F) {
-    for _ in 0..4000 {
-        if condition().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("timed out waiting until {description}");
 }
