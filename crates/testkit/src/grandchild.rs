@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio::sync::oneshot;
 
@@ -38,6 +38,11 @@ impl Grandchild {
             let _ = exited_sender.send(());
         });
         Grandchild { pipe, started, exited, _folder: folder }
+    }
+
+    /// Returns the pipe, for a program that writes a line to it and keeps it open.
+    pub fn pipe(&self) -> &Path {
+        &self.pipe
     }
 
     /// Returns a shell script that starts the process, which inherits the script's own pipes, and runs `then`.

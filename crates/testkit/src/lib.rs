@@ -36,7 +36,7 @@
 //! - [`fixtures`]: agents with an input and a valid reply.
 //! - `specification`: [`universal_examples`] of the universal response.
 //! - `wait`: [`wait_until`] and its variants, the only code of the tests that polls.
-//! - `folder`: a [`TestFolder`] is a temporary folder; `corpora` finds test data beside the checkout.
+//! - `folder`: a [`TestFolder`] is a temporary folder. `external`: finds data and programs outside the repository.
 //! - `grandchild`: a [`Grandchild`] is a process whose lifetime a test observes.
 //! - `postgres`: a [`PostgresServer`] that a test can crash.
 //! - `store` (feature `store`): a `TestStore` is a store with its own database.
@@ -51,9 +51,9 @@
 mod connection;
 #[cfg(feature = "server")]
 mod coordinator;
-mod corpora;
 mod delivery;
 mod events;
+mod external;
 pub mod fixtures;
 mod folder;
 mod gate;
@@ -74,7 +74,7 @@ mod wire;
 
 #[cfg(feature = "server")]
 pub use coordinator::TestServer;
-pub use corpora::corpus;
+pub use external::{corpus, mcp_python};
 pub use folder::{TestFolder, unique_number};
 pub use gate::Gate;
 pub use grandchild::Grandchild;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use slipform_tools::Toolbox;
 use slipform_tools::mcp::{Limits, ToolContext};
 
-use crate::tree::{Tree, members};
+use crate::support::{Tree, members};
 
 /// Checks one criterion. Returns `passed` and the note.
 async fn decided(tree: &Tree, check: Value) -> (Value, String) {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use crate::tree::{Tree, members};
+use crate::support::{Tree, members};
 
 const LEDGER: &str = "//! Keeps the books of a run.\n\n\
     /// How many attempts were made again.\npub struct Ledger {\n    retries: u32,\n}\n\n\

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 
-use crate::tree::Tree;
+use crate::support::Tree;
 
 const SECRET: &str = "the secret outside";
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::tree::{Tree, members};
+use crate::support::{Tree, members};
 
 #[tokio::test]
 async fn matches_have_line_numbers_and_context() {

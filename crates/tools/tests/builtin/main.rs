@@ -6,5 +6,5 @@ mod code;
 mod escapes;
 mod finding;
 mod reading;
-mod tree;
+mod support;
 mod writing;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::tree::{Tree, members};
+use crate::support::{Tree, members};
 
 #[tokio::test]
 async fn file_is_read_whole_or_in_part() {

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
-use crate::tree::Tree;
+use crate::support::Tree;
 
 #[tokio::test]
 async fn file_is_created_with_its_folders_and_replaced() {

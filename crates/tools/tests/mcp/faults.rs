@@ -1,15 +1,11 @@
 //! Tests servers that misbehave on standard input and output.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
-
 use expect_test::{Expect, expect};
 use serde_json::json;
+use slipform_testkit::{Grandchild, TestFolder, WAIT_MAX};
 use slipform_tools::mcp::{Limits, ToolContext};
 
-use crate::support::{
-    SHORT, WAIT_MAX, call, command, failure, named_pipe, open, scripted, servers, shown, tool_context,
-};
+use crate::support::{SHORT, call, command, failure, open, scripted, servers, shown, tool_context};
 
 /// Returns a context whose environment holds a secret.
 fn with_token() -> ToolContext {
@@ -174,7 +170,8 @@ async fn oversized_result_fails_and_the_server_stays_usable() {
 
 #[tokio::test]
 async fn call_over_its_time_limit_is_cancelled_at_the_server() {
-    let pipe = named_pipe("cancelled");
+    let folder = TestFolder::new("mcp");
+    let pipe = folder.named_pipe("cancelled");
     let mut context = tool_context();
     context.limits.call = SHORT;
     let path = pipe.to_string_lossy().into_owned();
@@ -189,25 +186,15 @@ async fn call_over_its_time_limit_is_cancelled_at_the_server() {
 
 #[tokio::test]
 async fn server_ends_when_its_last_tool_is_dropped() {
-    let pipe = named_pipe("stays");
-    let path = pipe.to_string_lossy().into_owned();
-    let (begun_sender, begun) = tokio::sync::oneshot::channel();
-    let (ended_sender, ended) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
-        let mut pipe = BufReader::new(File::open(pipe).unwrap());
-        pipe.read_line(&mut String::new()).unwrap();
-        begun_sender.send(()).unwrap();
-        // The pipe reaches its end when no process holds its other end.
-        pipe.read_to_end(&mut Vec::new()).unwrap();
-        ended_sender.send(()).unwrap();
-    });
+    let mut server = Grandchild::new();
+    let path = server.pipe().to_string_lossy().into_owned();
     let mut tools = open(&scripted(&["stays", &path]), &tool_context()).await.unwrap();
-    tokio::time::timeout(WAIT_MAX, begun).await.unwrap().unwrap();
+    server.wait_for_start().await;
     let last = tools.pop().unwrap();
     drop(tools);
     expect![[r#""done""#]].assert_eq(&shown(&last.call(&json!({})).await));
     drop(last);
-    tokio::time::timeout(WAIT_MAX, ended).await.unwrap().unwrap();
+    server.wait_for_exit().await;
 }
 
 #[tokio::test]

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use slipform_process::{Program, Running};
+use slipform_testkit::mcp_python;
 use slipform_tools::{Tool, Toolbox};
 use slipform_types::McpServer;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::support::{call, command, open, python, shown, tool_context};
+use crate::support::{call, command, open, shown, tool_context};
 
 /// Starts the SDK's server over HTTP. Dropping the first value ends it.
 async fn on_http(python: &str) -> (Running, McpServer) {
@@ -141,7 +142,7 @@ async fn check_limits(tools: &[Arc<dyn Tool>]) {
 
 #[tokio::test]
 async fn sdk_server_works_over_stdio() {
-    let Some(python) = python() else { return };
+    let Some(python) = mcp_python() else { return };
     let server = command(&[&python, "official.py"]);
     check_all(&server).await;
     let tools = open(&server, &tool_context()).await.unwrap();
@@ -156,7 +157,7 @@ async fn sdk_server_works_over_stdio() {
 
 #[tokio::test]
 async fn sdk_server_works_over_http() {
-    let Some(python) = python() else { return };
+    let Some(python) = mcp_python() else { return };
     let (_running, server) = on_http(&python).await;
     check_all(&server).await;
     let tools = open(&server, &tool_context()).await.unwrap();
@@ -171,7 +172,7 @@ async fn sdk_server_works_over_http() {
 
 #[tokio::test]
 async fn several_servers_connect_at_once() {
-    let Some(python) = python() else { return };
+    let Some(python) = mcp_python() else { return };
     let (_running, http) = on_http(&python).await;
     let mut servers = BTreeMap::from([
         ("web".to_owned(), http),

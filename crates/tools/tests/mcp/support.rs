@@ -6,29 +6,16 @@ use std::time::Duration;
 
 use serde_json::Value;
 use slipform_process::common_environment;
+use slipform_testkit::WAIT_MAX;
 use slipform_tools::mcp::{Limits, ToolContext, connect};
 use slipform_tools::{Error, Tool};
 use slipform_types::McpServer;
-
-/// Upper bound for operations that take milliseconds; beyond it the test fails.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// A time limit that tests wait for: short, but long enough for a program to start on a busy machine.
 pub(crate) const SHORT: Duration = Duration::from_millis(100);
 
 pub(crate) fn servers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers")
-}
-
-/// Returns the Python that has the published servers installed. Without it, prints why the test is skipped.
-pub(crate) fn python() -> Option<String> {
-    let python = std::env::var("SLIPFORM_MCP_PYTHON").ok();
-    if python.is_none() {
-        println!(
-            "SKIPPED: SLIPFORM_MCP_PYTHON is not set; cargo xtask test installs the servers and sets it"
-        );
-    }
-    python
 }
 
 pub(crate) fn tool_context() -> ToolContext {
@@ -71,13 +58,4 @@ pub(crate) fn shown(outcome: &Result<Value, Error>) -> String {
 pub(crate) fn failure(error: &Error) -> String {
     let kind = format!("{error:?}");
     format!("{}: {error}", kind.split([' ', '(', '{']).next().unwrap())
-}
-
-/// Creates a named pipe in the build's folder.
-pub(crate) fn named_pipe(name: &str) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("mcp-{name}-{}", std::process::id()));
-    // Remove the pipe of an earlier test process with the same process id.
-    let _ = std::fs::remove_file(&path);
-    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-    path
 }

@@ -2,7 +2,7 @@
 
 use slipform_testkit::{Gate, Script, ScriptedServer, Step};
 
-use crate::client::{CHAT, Client, plain};
+use crate::support::{CHAT, Client, plain};
 
 fn gated(gate: &Gate) -> ScriptedServer {
     ScriptedServer::start(Script::new([Step::text("x").gate(gate)]).repeat_last())

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use slipform_testkit::{Protocol, Script, ScriptedServer, Step, fixtures};
 
-use crate::client::{CHAT, Client, MESSAGES, plain};
+use crate::support::{CHAT, Client, MESSAGES, plain};
 
 fn content(reply: &Value) -> &str {
     reply["choices"][0]["message"]["content"].as_str().unwrap()

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use slipform_testkit::Step;
 
-use crate::client::{CHAT, End, ask, plain, streamed};
+use crate::support::{CHAT, End, ask, plain, streamed};
 
 #[test]
 fn plain_answer_has_all_members() {

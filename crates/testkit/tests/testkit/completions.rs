@@ -3,7 +3,7 @@
 use serde_json::json;
 use slipform_testkit::Step;
 
-use crate::client::{COMPLETIONS, ask};
+use crate::support::{COMPLETIONS, ask};
 
 #[test]
 fn plain_answer_has_all_members() {

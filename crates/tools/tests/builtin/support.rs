@@ -2,24 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 use slipform_schema::Schema;
+use slipform_testkit::TestFolder;
 use slipform_tools::{Error, Project, builtin};
 
 /// A temporary folder that contains a project and files beside it. Dropping it deletes the folder.
 pub(crate) struct Tree {
-    base: PathBuf,
+    base: TestFolder,
     project: Arc<Project>,
 }
 
 impl Tree {
     /// Creates a project with these files.
     pub(crate) fn new(files: &[(&str, &str)]) -> Tree {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let base = std::env::temp_dir().join(format!("slipform-tools-{}-{number}", std::process::id()));
+        let base = TestFolder::new("tools");
         std::fs::create_dir_all(base.join("project")).unwrap();
         let project = Arc::new(Project::open(&base.join("project")).unwrap());
         let tree = Tree { base, project };
@@ -83,12 +81,6 @@ impl Tree {
             Ok(value) => panic!("not refused: {value}"),
             Err(error) => error.to_string(),
         }
-    }
-}
-
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.base);
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use slipform_testkit::{ScriptedServer, Step};
 
-use crate::client::{CHAT, Client, End, MESSAGES, ask, plain, streamed};
+use crate::support::{CHAT, Client, End, MESSAGES, ask, plain, streamed};
 
 #[test]
 fn status_has_the_protocols_error_object() {

@@ -3,7 +3,7 @@
 use serde_json::json;
 use slipform_testkit::Step;
 
-use crate::client::{MESSAGES, ask, plain, streamed};
+use crate::support::{MESSAGES, ask, plain, streamed};
 
 #[test]
 fn plain_answer_has_all_members() {

@@ -2,7 +2,7 @@
 
 use slipform_testkit::{Gate, ScriptedServer, Step};
 
-use crate::client::{CHAT, Client, End, MESSAGES, ask, plain, streamed};
+use crate::support::{CHAT, Client, End, MESSAGES, ask, plain, streamed};
 
 #[test]
 fn stream_is_cut_after_some_chunks() {

@@ -2,7 +2,7 @@
 
 use slipform_testkit::Step;
 
-use crate::client::{CHAT, End, MESSAGES, ask, plain, streamed};
+use crate::support::{CHAT, End, MESSAGES, ask, plain, streamed};
 
 #[test]
 fn stream_ends_without_done() {
