@@ -1,6 +1,5 @@
 //! Cases as data: each agent file in `cases/` has an `.expect` file with the expected blueprint or
 //! problems. `UPDATE_EXPECT=1 cargo test` rewrites them.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

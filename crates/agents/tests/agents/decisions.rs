@@ -1,7 +1,6 @@
 //! Cases as data for the resolution of contracts, parameters and placeholders: each file in
 //! `decisions/` lists inputs and expected results. A `contract` lists only the members that the
 //! case checks.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::error::Error as _;
 use std::fs;

@@ -1,12 +1,12 @@
 //! Loading folders: every file gives an agent or its problems, and an invalid file does not affect
 //! the others.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 use std::path::Path;
 
 use expect_test::expect;
 use slipform_agents::{Error, FILE_BYTES_MAX, Format, Loaded, PROBLEMS_MAX, load, load_one, parse};
+use slipform_testkit::TestFolder;
 
 fn rendered(loaded: &[Loaded]) -> String {
     let line = |agent: &Loaded| {
@@ -64,14 +64,14 @@ fn load_one_accepts_file_or_folder() {
 #[test]
 fn missing_folder_has_no_agents() {
     assert_eq!(load(Path::new("tests/no-such-folder")).unwrap(), []);
-    assert!(matches!(load(Path::new("tests/load.rs")), Err(Error::Folder { .. })));
+    assert!(matches!(load(Path::new("Cargo.toml")), Err(Error::Folder { .. })));
 }
 
 #[test]
 fn file_over_size_limit_is_refused() {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("large.yaml");
-    fs::write(&file, format!("description: {}", "x".repeat(FILE_BYTES_MAX as usize))).unwrap();
-    let problems = load_one(&file).result.unwrap_err().to_string();
+    let folder = TestFolder::new("agents");
+    folder.write("large.yaml", &format!("description: {}", "x".repeat(FILE_BYTES_MAX as usize)));
+    let problems = load_one(&folder.join("large.yaml")).result.unwrap_err().to_string();
     assert!(
         problems.ends_with("large.yaml is larger than the 1048576 bytes that an agent may have"),
         "{problems}"
@@ -90,17 +90,15 @@ fn problems_beyond_the_maximum_are_counted() {
 #[cfg(unix)]
 #[test]
 fn pipe_or_dangling_link_is_refused_without_opening() {
-    let folder = std::env::temp_dir().join(format!("slipform-agents-{}", std::process::id()));
+    let folder = TestFolder::new("agents");
     fs::create_dir_all(folder.join("lost")).unwrap();
-    let pipe = folder.join("pipe.yaml");
-    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    folder.named_pipe("pipe.yaml");
     std::os::unix::fs::symlink("nowhere", folder.join("dangling.yaml")).unwrap();
     std::os::unix::fs::symlink("nowhere", folder.join("lost/agent.yaml")).unwrap();
-    fs::write(folder.join("good.yaml"), "system_prompt: Be brief.\n").unwrap();
+    folder.write("good.yaml", "system_prompt: Be brief.\n");
     std::os::unix::fs::symlink("good.yaml", folder.join("linked.yaml")).unwrap();
-    let loaded = load(&folder);
-    fs::remove_dir_all(&folder).unwrap();
-    let output = rendered(&loaded.unwrap()).replace(&folder.display().to_string(), "agents");
+    let output =
+        rendered(&load(folder.path()).unwrap()).replace(&folder.path().display().to_string(), "agents");
     expect![[r#"
         dangling (agents/dangling.yaml) is refused:
         $: agents/dangling.yaml cannot be read: No such file or directory (os error 2)

@@ -1,5 +1,4 @@
 //! Agents whose results are universal responses.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::{Value, json};
 use slipform_agents::{Checked, check};

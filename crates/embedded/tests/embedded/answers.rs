@@ -2,7 +2,6 @@
 //!
 //! `SLIPFORM_MODEL` names the weights, or `slipform model pull` has put them into the store. `cargo xtask test`
 //! takes care of this.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
 use std::path::PathBuf;
 use std::sync::Mutex;

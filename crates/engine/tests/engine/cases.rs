@@ -14,7 +14,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::script::{Case, RunRecord};
+use crate::support::script::{Case, RunRecord};
 use slipform_engine::{State, next};
 use slipform_types::{Event, EventBody, RunId, SessionId};
 
@@ -26,7 +26,8 @@ fn cases() -> Vec<Case> {
         .iter()
         .flat_map(|file| {
             let text = fs::read_to_string(file).unwrap();
-            crate::script::parse(&text).unwrap_or_else(|problem| panic!("{}: {problem}", file.display()))
+            crate::support::script::parse(&text)
+                .unwrap_or_else(|problem| panic!("{}: {problem}", file.display()))
         })
         .collect()
 }
@@ -51,16 +52,16 @@ fn check_all(check: impl Fn(&Case) -> Result<(), String>) {
 #[test]
 fn every_case_meets_its_expectations() {
     check_all(|case| {
-        let record = crate::script::run_case(case)?;
-        crate::expect::check_invariants(case, &record)?;
-        crate::expect::check_expectations(&case.expect, &record)
+        let record = crate::support::script::run_case(case)?;
+        crate::support::expect::check_invariants(case, &record)?;
+        crate::support::expect::check_expectations(&case.expect, &record)
     });
 }
 
 #[test]
 fn run_continues_from_every_event_with_same_outcome() {
     check_all(|case| {
-        let whole = crate::script::run_case(case)?;
+        let whole = crate::support::script::run_case(case)?;
         (0..=whole.bodies.len()).try_for_each(|cut| {
             check_continuation(case, &whole, cut)
                 .map_err(|problem| format!("cut after {cut} events: {problem}"))
@@ -88,7 +89,7 @@ fn check_continuation(case: &Case, whole: &RunRecord, cut: usize) -> Result<(), 
             ));
         }
     }
-    let rest = crate::script::continue_run(case, state, &whole.bodies[..cut])?;
+    let rest = crate::support::script::continue_run(case, state, &whole.bodies[..cut])?;
     if rest.outcome != whole.outcome {
         return Err(format!(
             "the continued run ends in {:?}, the uncut run in {:?}",

@@ -2,6 +2,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod cases;
-mod expect;
 mod journals;
-mod script;
+mod support;

@@ -3,7 +3,6 @@
 //! A case has `text`, optionally `mode` (default `strict`), `schema`, `strict_json_only` and `extract_json`,
 //! and one of `value` (a success), `invalid` (the violation lines) or `none`. `repairs`, if given, lists the
 //! kinds of repair in order.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! Malicious texts: extraction ends in bounded time and stack, and never returns a part as the whole.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::json;
 use slipform_extract::{NESTING_MAX, Options, Outcome, extract};

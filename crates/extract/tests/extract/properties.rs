@@ -1,5 +1,4 @@
 //! Properties of every text: no panic, no invalid success, no data lost by lossless repair.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::LazyLock;
 

@@ -180,7 +180,7 @@ fn narrow_bounds_unbounded_strings_and_arrays() {
 
 #[test]
 fn corpus_skeletons_are_shorter_than_schemas() {
-    let Some(rows) = crate::corpus::rows() else { return };
+    let Some(rows) = crate::support::rows() else { return };
     let (mut shorter, mut before, mut after) = (0, 0, 0);
     for row in &rows {
         let pretty = format!("{:#}", row["schema"]);
@@ -199,7 +199,7 @@ fn corpus_skeletons_are_shorter_than_schemas() {
 
 #[test]
 fn narrowed_schema_accepts_only_contract_values() {
-    let Some(rows) = crate::corpus::rows() else { return };
+    let Some(rows) = crate::support::rows() else { return };
     let (mut accepted, mut valid) = (0, 0);
     for row in &rows {
         let Ok(contract) = Schema::compile(&row["schema"]) else { continue };
@@ -217,7 +217,7 @@ fn narrowed_schema_accepts_only_contract_values() {
 
 #[test]
 fn wrapped_schema_accepts_the_same_values() {
-    let Some(rows) = crate::corpus::rows() else { return };
+    let Some(rows) = crate::support::rows() else { return };
     for row in &rows {
         let Ok(contract) = Schema::compile(&row["schema"]) else { continue };
         let wrapped = wrap_root(&row["schema"]);

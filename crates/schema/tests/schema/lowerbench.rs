@@ -2,10 +2,10 @@
 //! that are listed as lost.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::{Value, json};
 use slipform_schema::{Dialect, Schema, lower, restore, wrap_root};
+use slipform_testkit::corpus;
 
 /// Returns copies of an instance that each differ in one place.
 fn variations(instance: &Value) -> Vec<Value> {
@@ -81,7 +81,7 @@ struct Tally {
 
 #[test]
 fn lowered_corpus_schema_accepts_only_contract_values() {
-    let Some(rows) = crate::corpus::rows() else { return };
+    let Some(rows) = crate::support::rows() else { return };
     let mut weakened = Vec::new();
     let mut tallies: Vec<(Dialect, Tally)> = DIALECTS.map(|dialect| (dialect, Tally::default())).into();
     for row in &rows {
@@ -170,12 +170,7 @@ fn check(row: &Value, contract: &Schema, dialect: Dialect, tally: &mut Tally, we
 /// them.
 #[test]
 fn lowered_suite_schema_accepts_only_contract_values() {
-    let root =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/json-schema-test-suite/tests");
-    if !root.is_dir() {
-        println!("SKIPPED: JSON-Schema-Test-Suite not found at {}", root.display());
-        return;
-    }
+    let Some(root) = corpus("json-schema-test-suite/tests") else { return };
     let mut weakened = Vec::new();
     let mut tally = Tally::default();
     for folder in ["draft7", "draft2019-09", "draft2020-12", "draft7/optional/format"] {

@@ -3,11 +3,11 @@
 #![allow(clippy::print_stdout, reason = "tests print which corpora they skip")]
 
 mod compact;
-mod corpus;
 mod hostile;
 mod lower;
 mod lowerbench;
 mod schemabench;
 mod suite;
+mod support;
 mod universal;
 mod violations;

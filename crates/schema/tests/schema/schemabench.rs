@@ -4,7 +4,7 @@ use slipform_schema::Schema;
 
 #[test]
 fn corpus_verdicts_agree_with_labels() {
-    let Some(rows) = crate::corpus::rows() else { return };
+    let Some(rows) = crate::support::rows() else { return };
     let (mut schemas, mut refused, mut agreed) = (0, 0, 0);
     let mut disagreements = Vec::new();
     for row in rows {

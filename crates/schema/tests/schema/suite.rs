@@ -6,15 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use slipform_schema::{Compiler, Draft};
-
-fn corpus() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/json-schema-test-suite");
-    if root.is_dir() {
-        return Some(root);
-    }
-    println!("SKIPPED: JSON-Schema-Test-Suite not found at {}", root.display());
-    None
-}
+use slipform_testkit::corpus;
 
 fn read(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
@@ -85,7 +77,7 @@ const DRAFTS: [(&str, Draft); 3] =
 
 #[test]
 fn required_tests_of_three_drafts_pass() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = corpus("json-schema-test-suite") else { return };
     let documents = remotes(&root);
     for (folder, draft) in DRAFTS {
         let documents = for_draft(&documents, folder);
@@ -99,7 +91,7 @@ fn required_tests_of_three_drafts_pass() {
 
 #[test]
 fn optional_format_tests_pass() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = corpus("json-schema-test-suite") else { return };
     let mut failures: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (folder, draft) in DRAFTS {
         let compiler = Compiler { default_draft: draft, ..Compiler::default() };
@@ -117,7 +109,7 @@ fn optional_format_tests_pass() {
 
 #[test]
 fn remote_reference_without_registered_document_is_refused() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = corpus("json-schema-test-suite") else { return };
     let file = read(&root.join("tests/draft7/refRemote.json"));
     let compiler = Compiler { assert_formats: false, ..Compiler::default() };
     let refused =

@@ -1,5 +1,4 @@
 //! The universal response as a type, checked against the examples of its specification.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::HashSet;
 

@@ -6,7 +6,7 @@ use slipform_engine::{ModelCall, State};
 use slipform_schema::{Schema, universal};
 use slipform_types::{EventBody, NOT_SUBMITTED, Outcome, Role, RunErrorType};
 
-use crate::script::{Case, RunRecord};
+use crate::support::script::{Case, RunRecord};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -11,7 +11,7 @@ use slipform_types::{
     Role, RunStatus, RunType, TierBackend,
 };
 
-use crate::expect::Expect;
+use crate::support::expect::Expect;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

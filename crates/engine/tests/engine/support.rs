@@ -1,0 +1,4 @@
+//! Cases, their execution and their expectations.
+
+pub(crate) mod expect;
+pub(crate) mod script;
