@@ -91,7 +91,7 @@ impl ScriptedServer {
         self.state.statistics().connections
     }
 
-    /// Blocks until this many model requests have arrived. Panics after 30 seconds.
+    /// Blocks until this many model requests have arrived. Panics after [`WAIT_MAX`](crate::WAIT_MAX).
     pub fn wait_for_requests(&self, count: usize) {
         self.state.wait(&requests(count), |statistics| statistics.received >= count);
     }
@@ -102,7 +102,7 @@ impl ScriptedServer {
         self.wait_async(requests(count), move |statistics| statistics.received >= count).await;
     }
 
-    /// Blocks until clients have abandoned this many replies. Panics after 30 seconds.
+    /// Blocks until clients have abandoned this many replies. Panics after [`WAIT_MAX`](crate::WAIT_MAX).
     pub fn wait_for_abandoned(&self, count: usize) {
         self.state.wait(&abandoned(count), |statistics| statistics.abandoned >= count);
     }

@@ -1,16 +1,13 @@
 //! State that the server's thread and the test share: the script, and statistics of requests.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::recorded::Recorded;
 use crate::script::{Behaviour, Route, Script};
 use crate::step::Step;
-
-/// Time limit of a test's wait. Nothing here takes a second, so a longer wait fails the test instead of hanging.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+use crate::wait::WAIT_MAX;
 
 pub(crate) struct State {
     behaviour: Mutex<Behaviour>,

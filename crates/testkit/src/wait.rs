@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 /// fails instead of hanging.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// The time between two checks of a condition.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// The time between two checks of a condition, which usually asks another process.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The time between two checks of a condition in the same process.
+const POLL_INTERVAL_ASYNC: Duration = Duration::from_millis(5);
 
 /// Blocks until `poll` returns a value. Panics with `what` after [`WAIT_MAX`].
 ///
@@ -40,7 +43,7 @@ pub async fn wait_until_async(what: &str, mut condition: impl AsyncFnMut() -> bo
     let deadline = Instant::now() + WAIT_MAX;
     while !condition().await {
         check_deadline(what, deadline);
-        tokio::time::sleep(POLL_INTERVAL).await;
+        tokio::time::sleep(POLL_INTERVAL_ASYNC).await;
     }
 }
 

@@ -1,23 +1,33 @@
 //! PostgreSQL crashes under load and restarts.
 
-use std::time::Duration;
+use std::time::Instant;
 
-use crate::cluster::{Cluster, ClusterPlan, StoreKind};
-use crate::consistency::verify;
-use crate::http;
-use crate::load::Load;
-use crate::model::Model;
-use crate::postgres::Postgres;
-use crate::random::{Random, seed};
-use crate::records::Records;
-use crate::wait::wait_until;
+use slipform_testkit::{PostgresServer, wait_until};
 
-/// The lengths of the outages: shorter and longer than a lease.
-const OUTAGES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(5)];
+use crate::support::cluster::{Cluster, ClusterPlan, StoreKind, wait_for_lease_expiry};
+use crate::support::consistency::verify;
+use crate::support::http;
+use crate::support::load::Load;
+use crate::support::model::Model;
+use crate::support::random::{Random, seed};
+use crate::support::records::Records;
+
+/// How long an outage lasts after all coordinators have noticed it.
+#[derive(Clone, Copy)]
+enum Outage {
+    /// No longer.
+    Noticed,
+    /// Until this many requests of clients have failed.
+    FailedRequests(usize),
+    /// Until all leases from before the outage have expired.
+    ExpiredLeases,
+}
+
+const OUTAGES: [Outage; 3] = [Outage::Noticed, Outage::FailedRequests(100), Outage::ExpiredLeases];
 
 #[test]
 fn postgres_outages_lose_no_runs() {
-    let Some(server) = Postgres::start() else { return };
+    let Some(server) = PostgresServer::start() else { return };
     let seed = seed();
     println!("database outage: SLIPFORM_TORTURE_SEED={seed}");
     let mut random = Random::new(seed);
@@ -28,8 +38,6 @@ fn postgres_outages_lose_no_runs() {
         &model,
     );
     let load = Load::new(cluster.addresses());
-    let wait_for_jobs =
-        |count: usize| wait_until("runs are submitted", || (load.jobs().len() >= count).then_some(()));
     std::thread::scope(|scope| {
         let _guard = load.run_until_dropped();
         for _ in 0..8 {
@@ -37,14 +45,19 @@ fn postgres_outages_lose_no_runs() {
             scope.spawn(move || load.run_client(random));
         }
         for outage in OUTAGES {
-            wait_for_jobs(load.jobs().len() + 10);
+            load.wait_for_jobs(load.jobs().len() + 10);
+            let began = Instant::now();
             server.crash();
             wait_for_status(&cluster, 503);
-            std::thread::sleep(outage);
-            server.start_server();
+            match outage {
+                Outage::Noticed => {}
+                Outage::FailedRequests(count) => load.wait_for_failures(load.failures() + count),
+                Outage::ExpiredLeases => wait_for_lease_expiry(began),
+            }
+            server.restart();
             wait_for_status(&cluster, 200);
         }
-        wait_for_jobs(load.jobs().len() + 10);
+        load.wait_for_jobs(load.jobs().len() + 10);
     });
     let records = Records::read(&cluster);
     cluster.kill_all();
@@ -64,7 +77,7 @@ fn postgres_outages_lose_no_runs() {
 fn wait_for_status(cluster: &Cluster, status: u16) {
     for address in cluster.addresses() {
         wait_until(&format!("{address} answers {status}"), || {
-            http::get(address, "/readyz").ok().filter(|response| response.status == status)
+            http::get(address, "/readyz").is_ok_and(|response| response.status == status)
         });
     }
 }

@@ -5,16 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use serde_json::Value;
+use slipform_testkit::PostgresServer;
 
-use crate::cluster::{Cluster, ClusterPlan, StoreKind};
-use crate::consistency::{Report, verify};
-use crate::load::Load;
-use crate::model::Model;
-use crate::postgres::Postgres;
-use crate::random::{Random, seed};
-use crate::reader::read;
-use crate::records::Records;
-use crate::wait::wait_until;
+use crate::support::cluster::{Cluster, ClusterPlan, StoreKind};
+use crate::support::consistency::{Report, verify};
+use crate::support::load::Load;
+use crate::support::model::Model;
+use crate::support::random::{Random, seed};
+use crate::support::reader::read;
+use crate::support::records::Records;
 
 /// The number of runs to submit.
 const JOBS: usize = 40;
@@ -25,13 +24,16 @@ const GLOBAL_READERS: usize = 3;
 /// The number of kills of the single coordinator.
 const KILLS: usize = 5;
 
+/// The most requests of clients that fail before the coordinator is restarted.
+const FAILURES_MAX: usize = 50;
+
 #[test]
 fn readers_of_three_coordinators_receive_every_event() {
-    let Some(server) = Postgres::start() else { return };
+    let Some(server) = PostgresServer::start() else { return };
     let store = StoreKind::Postgres(&server);
     let plan = ClusterPlan { name: "event-streams-postgres", store, coordinators: 3, runners: 20, slots: 1 };
     read_streams_during(&plan, |load, _, _| {
-        wait_until("enough runs are submitted", || (load.jobs().len() >= JOBS).then_some(()));
+        load.wait_for_jobs(JOBS);
     });
 }
 
@@ -46,11 +48,9 @@ fn readers_of_killed_coordinator_receive_every_event() {
     };
     read_streams_during(&plan, |load, cluster, random| {
         for kill in 1..=KILLS {
-            wait_until("enough runs are submitted", || {
-                (load.jobs().len() >= kill * JOBS / KILLS).then_some(())
-            });
+            load.wait_for_jobs(kill * JOBS / KILLS);
             cluster.coordinators[0].kill();
-            std::thread::sleep(random.millis(0, 200));
+            load.wait_for_failures(load.failures() + random.below(FAILURES_MAX));
             cluster.coordinators[0].restart();
         }
     });
@@ -84,14 +84,11 @@ fn read_streams_during(plan: &ClusterPlan<'_>, scenario: impl FnOnce(&Load, &Clu
         let readers = scope.spawn(move || {
             // Starts one reader for each submitted session.
             let mut readers = Vec::new();
-            while !load.is_over() {
-                for job in load.jobs().into_iter().skip(readers.len()) {
-                    let random = forks.fork();
-                    readers.push(
-                        scope.spawn(move || read_session(addresses, job.session_id, random, final_records)),
-                    );
-                }
-                std::thread::sleep(std::time::Duration::from_millis(5));
+            while let Some(job) = load.next_job(readers.len()) {
+                let random = forks.fork();
+                readers.push(
+                    scope.spawn(move || read_session(addresses, job.session_id, random, final_records)),
+                );
             }
             readers
         });

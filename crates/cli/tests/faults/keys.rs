@@ -6,11 +6,11 @@ use std::path::Path;
 use serde_json::json;
 use slipform_testkit::{ScriptedServer, Step};
 
-use crate::cluster::{Cluster, ClusterPlan, Process, StoreKind};
-use crate::load::submit;
-use crate::model::Model;
-use crate::random::Random;
-use crate::records::Records;
+use crate::support::cluster::{Cluster, ClusterPlan, Process, StoreKind};
+use crate::support::load::submit;
+use crate::support::model::Model;
+use crate::support::random::Random;
+use crate::support::records::Records;
 
 const KEY: &str = "sk-test-fedcba9876543210";
 

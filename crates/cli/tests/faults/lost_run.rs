@@ -3,11 +3,11 @@
 use serde_json::json;
 use slipform_testkit::Gate;
 
-use crate::cluster::{Cluster, ClusterPlan, StoreKind};
-use crate::consistency::verify;
-use crate::load::submit;
-use crate::model::Model;
-use crate::records::{Records, types};
+use crate::support::cluster::{Cluster, ClusterPlan, StoreKind};
+use crate::support::consistency::verify;
+use crate::support::load::submit;
+use crate::support::model::Model;
+use crate::support::records::{Records, types};
 
 #[test]
 fn run_with_three_dead_runners_fails_as_lost_and_salvages_replies() {

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use slipform_testkit::Gate;
 
-use crate::cluster::{Cluster, ClusterPlan, StoreKind};
-use crate::consistency::verify;
-use crate::http::Stream;
-use crate::load::submit;
-use crate::model::Model;
-use crate::records::{Records, types};
+use crate::support::cluster::{Cluster, ClusterPlan, StoreKind};
+use crate::support::consistency::verify;
+use crate::support::http::Stream;
+use crate::support::load::submit;
+use crate::support::model::Model;
+use crate::support::records::{Records, types};
 
 /// The longest that a graceful shutdown may take.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(10);

@@ -2,15 +2,14 @@
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use slipform_testkit::Gate;
+use slipform_testkit::{Gate, wait_for};
 
-use crate::cluster::{Cluster, ClusterPlan, StoreKind};
-use crate::consistency::verify;
-use crate::http;
-use crate::load::{Job, has_ended, submit};
-use crate::model::Model;
-use crate::records::{Records, journal, types};
-use crate::wait::wait_until;
+use crate::support::cluster::{Cluster, ClusterPlan, StoreKind};
+use crate::support::consistency::verify;
+use crate::support::http;
+use crate::support::load::{Job, has_ended, submit};
+use crate::support::model::Model;
+use crate::support::records::{Records, journal, types};
 
 #[test]
 fn late_writes_of_stale_attempt_are_refused() {
@@ -24,7 +23,7 @@ fn late_writes_of_stale_attempt_are_refused() {
     cluster.runners[0].signal(Signal::STOP);
 
     cluster.add_runner(1);
-    wait_until("the other runner completes the run", || has_ended(cluster.address(), &first));
+    wait_for("the other runner completes the run", || has_ended(cluster.address(), &first));
     let written = journal(&cluster, &first.session_id);
     let expected = [
         "run_start",
@@ -42,7 +41,7 @@ fn late_writes_of_stale_attempt_are_refused() {
     cluster.runners[1].kill();
     cluster.runners[0].signal(Signal::CONT);
     let second = submit(&cluster.addresses(), "leader-2");
-    wait_until("the resumed runner completes a new run", || has_ended(cluster.address(), &second));
+    wait_for("the resumed runner completes a new run", || has_ended(cluster.address(), &second));
     assert_late_writes_refused(&cluster, &first);
     assert_eq!(journal(&cluster, &first.session_id), written);
 

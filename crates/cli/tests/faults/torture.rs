@@ -1,20 +1,31 @@
-//! Kills coordinators and runners at random times under load.
+//! Kills coordinators and runners at random moments under load.
 
-use std::time::Duration;
+use slipform_testkit::{PostgresServer, wait_until};
 
-use crate::cluster::{Cluster, ClusterPlan, Process, StoreKind};
-use crate::consistency::verify;
-use crate::load::Load;
-use crate::model::Model;
-use crate::postgres::Postgres;
-use crate::random::{Random, seed};
-use crate::records::Records;
+use crate::support::cluster::{Cluster, ClusterPlan, Process, StoreKind};
+use crate::support::consistency::verify;
+use crate::support::load::Load;
+use crate::support::model::Model;
+use crate::support::random::{Random, seed};
+use crate::support::records::Records;
 
 /// The number of kills without `SLIPFORM_TORTURE_KILLS`.
 const KILLS: usize = 20;
 
 /// The number of clients. Most of them wait for runs whose runner was killed.
 const CLIENTS: usize = 12;
+
+/// The most model requests between two kills.
+const REQUESTS_MAX: usize = 30;
+
+/// The most acknowledged runs between two kills.
+const RUNS_MAX: usize = 6;
+
+/// The most requests of clients that fail while a process is down.
+const FAILURES_MAX: usize = 100;
+
+/// The most model requests that other runners send while a process is down.
+const REQUESTS_DOWN_MAX: usize = 8;
 
 // `cargo xtask torture` selects these two tests by name.
 #[test]
@@ -24,7 +35,7 @@ fn random_kills_lose_nothing_on_sqlite() {
 
 #[test]
 fn random_kills_lose_nothing_on_postgres() {
-    if let Some(server) = Postgres::start() {
+    if let Some(server) = PostgresServer::start() {
         torture("torture-postgres", StoreKind::Postgres(&server), 2);
         let deadlocks = server.deadlocks();
         assert!(
@@ -49,7 +60,7 @@ fn torture(name: &str, store: StoreKind<'_>, coordinators: usize) {
             let (load, random) = (&load, random.fork());
             scope.spawn(move || load.run_client(random));
         }
-        (0..kills).for_each(|_| kill(&cluster, &mut random));
+        (0..kills).for_each(|_| kill(&cluster, &model, &load, &mut random));
     });
     let records = Records::read(&cluster);
     cluster.kill_all();
@@ -73,12 +84,22 @@ fn kills() -> usize {
     variable.map_or(KILLS, |kills| kills.parse().expect("SLIPFORM_TORTURE_KILLS is a number"))
 }
 
-/// Kills a random process after a random delay and restarts it after another one.
-fn kill(cluster: &Cluster, random: &mut Random) {
-    std::thread::sleep(random.millis(200, 800));
+/// Kills a random process after a random number of model requests or acknowledged runs. Restarts it after a random number
+/// of requests that fail because of it, or that other processes make without it.
+fn kill(cluster: &Cluster, model: &Model, load: &Load, random: &mut Random) {
+    if random.below(2) == 0 {
+        let requests = model.requests() + random.below(REQUESTS_MAX);
+        wait_until("runners call the model", || model.requests() >= requests);
+    } else {
+        load.wait_for_jobs(load.jobs().len() + random.below(RUNS_MAX));
+    }
     let processes: Vec<&Process> = cluster.coordinators.iter().chain(&cluster.runners).collect();
     let victim = processes[random.below(processes.len())];
     victim.kill();
-    std::thread::sleep(random.millis(0, 300).min(Duration::from_millis(250)));
+    let failures = load.failures() + random.below(FAILURES_MAX);
+    let requests = model.requests() + random.below(REQUESTS_DOWN_MAX);
+    wait_until(&format!("clients fail or runners proceed without {}", victim.name), || {
+        load.failures() >= failures || model.requests() >= requests
+    });
     victim.restart();
 }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::load::Job;
-use crate::model::{Exchange, request_number};
-use crate::records::{Records, types};
+use crate::support::load::Job;
+use crate::support::model::{Exchange, request_number};
+use crate::support::records::{Records, types};
 
 /// The number of expired leases after which a run may fail as `lost`.
 const LOSSES_MAX: usize = 3;

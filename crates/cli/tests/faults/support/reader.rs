@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use slipform_testkit::{WAIT_MAX, wait_for};
 
-use crate::http::Stream;
-use crate::random::Random;
-use crate::wait::WAIT_MAX;
+use crate::support::http::Stream;
+use crate::support::random::Random;
 
 /// The longest wait for the next event of a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(400);
@@ -26,11 +26,10 @@ pub(crate) fn read(
     let mut progress = Instant::now();
     while !is_complete(&events) {
         assert!(progress.elapsed() < WAIT_MAX, "{path} sends no event after {last}: {:?}", events.last());
-        let address = addresses[random.below(addresses.len())];
-        let Ok(mut stream) = Stream::open(address, path, Some(&last), IDLE_TIMEOUT) else {
-            std::thread::sleep(random.millis(10, 100));
-            continue;
-        };
+        let mut stream = wait_for(&format!("a coordinator accepts {path} after {last}"), || {
+            let address = addresses[random.below(addresses.len())];
+            Stream::open(address, path, Some(&last), IDLE_TIMEOUT).ok()
+        });
         for _ in 0..=random.below(EVENTS_MAX) {
             let Some(event) = stream.next() else { break };
             (last, progress) = (event.id, Instant::now());

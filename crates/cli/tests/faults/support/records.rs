@@ -5,9 +5,9 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
+use slipform_testkit::wait_for;
 
-use crate::cluster::{Cluster, StoreKind};
-use crate::wait::wait_until;
+use crate::support::cluster::{Cluster, StoreKind};
 
 /// All runs and journals of a cluster.
 pub(crate) struct Records {
@@ -19,7 +19,7 @@ pub(crate) struct Records {
 impl Records {
     /// Waits until all runs have ended, and reads all runs and journals over HTTP.
     pub(crate) fn read(cluster: &Cluster) -> Records {
-        let runs = wait_until("all runs end", || {
+        let runs = wait_for("all runs end", || {
             let runs = read_pages(cluster, "/runs?", "runs");
             runs.iter().all(|run| !run["finished_at"].is_null()).then_some(runs)
         });

@@ -6,21 +6,35 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use slipform_testkit::{PostgresServer, wait_for, wait_until};
 
-use crate::http;
-use crate::model::{AGENTS, Model};
-use crate::postgres::Postgres;
-use crate::wait::wait_until;
+use crate::support::http;
+use crate::support::model::{AGENTS, Model};
 
 /// Ports below the ephemeral range. A runner that connects to a stopped coordinator must not get the coordinator's
 /// port as its own local port.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
 /// The lease in seconds. On a loaded machine shorter leases expire without a fault.
-pub(crate) const LEASE_SECONDS: u32 = 3;
+const LEASE_SECONDS: u32 = 3;
+
+/// How long an outage goes on after a lease, so that no lease from before the outage is still valid.
+const LEASE_MARGIN: Duration = Duration::from_secs(2);
+
+/// Waits until every lease that was granted before an outage has expired.
+pub(crate) fn wait_for_lease_expiry(outage_began: Instant) {
+    let end = outage_began + Duration::from_secs(LEASE_SECONDS.into()) + LEASE_MARGIN;
+    wait_until("the leases from before the outage expire", || Instant::now() > end);
+}
+
+/// Returns whether a coordinator and its database answer.
+pub(crate) fn is_ready(address: SocketAddr) -> bool {
+    http::get(address, "/readyz").is_ok_and(|response| response.status == 200)
+}
 
 /// The database that stores the runs.
 #[derive(Clone, Copy)]
@@ -28,7 +42,7 @@ pub(crate) enum StoreKind<'a> {
     /// A file in the project folder.
     Sqlite,
     /// A separate database on this server.
-    Postgres(&'a Postgres),
+    Postgres(&'a PostgresServer),
 }
 
 /// The size and store of a cluster.
@@ -95,8 +109,7 @@ impl Cluster {
 
     /// Sends a GET request to the first coordinator until it answers 200, and returns the body.
     pub(crate) fn get(&self, path: &str) -> Value {
-        wait_until(path, || http::get(self.address(), path).ok().filter(|response| response.status == 200))
-            .body
+        wait_for(path, || http::get(self.address(), path).ok().filter(|response| response.status == 200)).body
     }
 
     /// Kills all processes with SIGKILL.
@@ -138,7 +151,7 @@ fn settings(base_url: &str) -> String {
 fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(std::process::id() % 11_000).unwrap();
-    wait_until("a free port", || {
+    wait_for("a free port", || {
         let offset = (first + NEXT.fetch_add(1, Ordering::SeqCst)) % (PORTS.end - PORTS.start);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, PORTS.start + offset));
         TcpListener::bind(address).is_ok().then_some(address)
@@ -202,13 +215,11 @@ impl Process {
 
     /// Waits until the process exits without a kill.
     pub(crate) fn wait_for_exit(&self) -> ExitStatus {
-        wait_until(&format!("{} exits", self.name), || self.child.lock().unwrap().try_wait().unwrap())
+        wait_for(&format!("{} exits", self.name), || self.child.lock().unwrap().try_wait().unwrap())
     }
 
     pub(crate) fn wait_until_ready(&self) {
-        wait_until(&format!("{} is ready", self.name), || {
-            http::get(self.address, "/readyz").ok().filter(|response| response.status == 200)
-        });
+        wait_until(&format!("{} is ready", self.name), || is_ready(self.address));
     }
 
     /// Returns the output of the process so far.

@@ -8,10 +8,9 @@ use std::ops::RangeBounds;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use slipform_testkit::{Gate, Recorded, ScriptedServer, Step};
+use slipform_testkit::{Gate, Recorded, ScriptedServer, Step, wait_until};
 
-use crate::random::Random;
-use crate::wait::wait_until;
+use crate::support::random::Random;
 
 /// The agents of the project: name and file content.
 pub(crate) const AGENTS: [(&str, &str); 7] = [
@@ -99,7 +98,12 @@ impl Model {
     /// Waits until a task has sent `count` requests.
     pub(crate) fn wait_for_calls(&self, task: &str, count: usize) {
         let calls = || self.exchanges.lock().unwrap().iter().filter(|exchange| exchange.task == task).count();
-        wait_until(&format!("{task} calls the model {count} times"), || (calls() >= count).then_some(()));
+        wait_until(&format!("{task} calls the model {count} times"), || calls() >= count);
+    }
+
+    /// Returns the number of requests so far.
+    pub(crate) fn requests(&self) -> usize {
+        self.exchanges.lock().unwrap().len()
     }
 }
 
