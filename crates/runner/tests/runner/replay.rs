@@ -4,7 +4,6 @@
 //! rates show what recorded text alone can show; a model that reads its errors does better.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -43,9 +42,8 @@ struct Row {
 }
 
 /// Returns the rows of a corpus; `None` if the corpus is not on this machine.
-fn rows(corpus: &str) -> Option<Vec<Row>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/text");
-    let text = std::fs::read_to_string(folder.join(format!("{corpus}.jsonl"))).ok()?;
+fn rows(name: &str) -> Option<Vec<Row>> {
+    let text = std::fs::read_to_string(slipform_testkit::corpus(&format!("text/{name}.jsonl"))?).unwrap();
     Some(text.lines().map(|line| row(&serde_json::from_str(line).unwrap())).collect())
 }
 
@@ -129,10 +127,7 @@ async fn run(row: &Row, texts: Vec<String>, retries: usize) -> bool {
 }
 
 async fn replay(corpus: &str) {
-    let Some(rows) = rows(corpus) else {
-        println!("{corpus}: SKIPPED, the corpus is not on this machine");
-        return;
-    };
+    let Some(rows) = rows(corpus) else { return };
     let mut by_task: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
     for row in &rows {
         by_task.entry(&row.task).or_default().push(row);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use slipform_process::{Program, Running, common_environment};
-use slipform_testkit::ScriptedServer;
+use slipform_testkit::{ScriptedServer, mcp_python};
 use slipform_types::{BackendKind, RunErrorType, StructuredOutput};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
@@ -16,18 +16,6 @@ use crate::support::outcome::{completed, failed, names, run};
 /// Returns the folder of the servers that the tests of `slipform-tools` use.
 fn folder() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/tests/servers").to_str().unwrap().to_owned()
-}
-
-/// Returns the Python that has the published servers installed. Without it, prints why the test is skipped.
-#[allow(clippy::print_stdout, reason = "reports skipped tests")]
-fn python() -> Option<String> {
-    let python = std::env::var("SLIPFORM_MCP_PYTHON").ok();
-    if python.is_none() {
-        println!(
-            "SKIPPED: SLIPFORM_MCP_PYTHON is not set; cargo xtask test installs the servers and sets it"
-        );
-    }
-    python
 }
 
 /// Starts the server over HTTP. Dropping the first value ends it.
@@ -98,13 +86,13 @@ async fn check(mcp: &Value) {
 
 #[tokio::test]
 async fn server_started_as_a_program_serves_tools() {
-    let Some(python) = python() else { return };
+    let Some(python) = mcp_python() else { return };
     check(&json!({"command": [python, "official.py"]})).await;
 }
 
 #[tokio::test]
 async fn server_reached_over_http_serves_tools() {
-    let Some(python) = python() else { return };
+    let Some(python) = mcp_python() else { return };
     let (_running, mcp) = on_http(&python).await;
     check(&mcp).await;
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipform_api::Code;
+use slipform_testkit::elapse;
 use slipform_types::{EventBody, RunErrorType, RunStatus};
 
 use crate::support::fake_api::{FakeApi, run};
@@ -36,7 +37,7 @@ async fn run_with_an_invalid_journal_is_released_with_backoff() {
         let worker = start(&api, FakeResources::echoing(), 2);
         // Other runs are driven at the same time.
         api.ended(2).await;
-        tokio::time::sleep(Duration::from_secs(600)).await;
+        elapse(Duration::from_secs(600)).await;
         let released = api.calls("release").len();
         assert!((20..=60).contains(&released), "{released}");
         // Heartbeats continue during the delay, so the lease does not expire.
@@ -74,7 +75,7 @@ async fn run_with_an_unavailable_backend_is_released() {
         }),
         1,
     );
-    tokio::time::sleep(Duration::from_secs(300)).await;
+    elapse(Duration::from_secs(300)).await;
     second.shut_down().await;
     // Another runner can continue: the run has not ended.
     assert!(api.calls("release").len() > 8);

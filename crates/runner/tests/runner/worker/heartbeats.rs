@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use slipform_api::Code;
+use slipform_testkit::elapse;
 use slipform_types::{EventBody, RunStatus};
 
 use crate::support::fake_api::{FakeApi, State, run};
@@ -16,12 +17,12 @@ fn is_begun(number: u8) -> impl Fn(&State) -> bool {
 async fn heartbeats_are_sent_every_second_while_runs_are_active() {
     let api = FakeApi::new();
     let worker = start(&api, FakeResources::silent(), 2);
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    elapse(Duration::from_secs(10)).await;
     assert_eq!(api.calls("heartbeat"), [""; 0]);
     api.submit(1, agent(), None);
     api.submit(2, agent(), None);
     api.until("both attempts", |state| is_begun(1)(state) && is_begun(2)(state)).await;
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    elapse(Duration::from_secs(10)).await;
     let heartbeat_times = api.state().heartbeat_times.clone();
     assert!(heartbeat_times.len() >= 10, "{}", heartbeat_times.len());
     assert!(
@@ -32,9 +33,9 @@ async fn heartbeats_are_sent_every_second_while_runs_are_active() {
     api.state().stopping.extend([run(1), run(2)]);
     api.ended(1).await;
     api.ended(2).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    elapse(Duration::from_secs(1)).await;
     let count = api.calls("heartbeat").len();
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    elapse(Duration::from_secs(10)).await;
     assert_eq!(api.calls("heartbeat").len(), count);
     worker.shut_down().await;
 }

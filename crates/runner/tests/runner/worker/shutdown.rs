@@ -1,11 +1,11 @@
 //! Shutdown of a worker.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use slipform_api::Code;
 use slipform_runner::Resources;
+use slipform_testkit::{elapse, wait_until_async};
 use tokio::time::Instant;
 
 use crate::support::contexts::resources;
@@ -30,7 +30,7 @@ async fn shutdown_releases_all_runs_and_appends_nothing() {
     released.sort();
     released.dedup();
     assert_eq!(released, [format!("release {}", run(1)), format!("release {}", run(2))]);
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    elapse(Duration::from_secs(60)).await;
     assert_eq!(api.names(1), ["run_start", "attempt_started"]);
     assert!(!api.state().calls.iter().any(|call| call.starts_with("finish")));
 }
@@ -42,7 +42,7 @@ async fn assignment_that_arrives_during_shutdown_is_released() {
     api.until("a claim", |state| state.calls.iter().any(|call| call == "claim 1")).await;
     let late = api.clone();
     let arriving = async move {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        elapse(Duration::from_millis(500)).await;
         late.submit(1, agent(), None);
     };
     let ((), ()) = tokio::join!(worker.shut_down(), arriving);
@@ -80,10 +80,8 @@ async fn shutdown_kills_the_programs_of_an_attempt() {
         }),
         1,
     );
-    let file = Arc::new(std::path::PathBuf::from(folder.path()).join("pid"));
-    while !file.exists() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let file = std::path::PathBuf::from(folder.path()).join("pid");
+    wait_until_async("the program writes its process id", async || file.exists()).await;
     let pid = folder.read("pid").trim().to_owned();
     worker.shut_down().await;
     // A killed process is a zombie until its parent waits for it.
@@ -91,11 +89,6 @@ async fn shutdown_kills_the_programs_of_an_attempt() {
         let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         !state.is_empty() && !state.contains(") Z ")
     };
-    let gone = async {
-        while is_alive() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), gone).await.expect("the program ends");
+    wait_until_async("the program ends", async || !is_alive()).await;
     assert_eq!(api.calls("release").len(), 1);
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use slipform_runner::Worker;
+use slipform_testkit::elapse;
 
 use crate::support::fake_api::{FakeApi, run};
 use crate::support::worker::{FakeResources, agent, options, start};
@@ -20,7 +21,7 @@ async fn worker_claims_no_more_runs_than_it_has_slots() {
         }
     };
     api.until("two attempts", begun(&[1, 2])).await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    elapse(Duration::from_secs(60)).await;
     assert_eq!(api.calls("claim"), ["claim 2"], "a full worker does not claim");
     assert_eq!(api.names(3), ["run_start"]);
     api.state().stopping.insert(run(1));
@@ -34,7 +35,7 @@ async fn worker_claims_no_more_runs_than_it_has_slots() {
 async fn claims_are_long_polls() {
     let api = FakeApi::new();
     let worker = start(&api, FakeResources::echoing(), 4);
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    elapse(Duration::from_secs(60)).await;
     let claims = api.calls("claim").len();
     // The long poll of the options takes two seconds.
     assert!((29..=31).contains(&claims), "{claims}");
@@ -50,7 +51,7 @@ async fn claims_have_a_minimum_interval() {
     let api = FakeApi::new();
     let options = slipform_runner::WorkerOptions { claim_wait: Duration::ZERO, ..options(1) };
     let worker = Worker::new(api.clone(), FakeResources::echoing(), std::sync::Arc::new(()), options);
-    worker.run(tokio::time::sleep(Duration::from_secs(10))).await.unwrap();
+    worker.run(elapse(Duration::from_secs(10))).await.unwrap();
     let claims = api.calls("claim").len();
     assert!((90..=102).contains(&claims), "{claims}");
 }
@@ -60,7 +61,7 @@ async fn failed_claims_are_retried_with_backoff() {
     let api = FakeApi::new();
     (0..1000).for_each(|_| api.fail("claim", slipform_api::Code::Internal, false));
     let worker = start(&api, FakeResources::echoing(), 1);
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    elapse(Duration::from_secs(60)).await;
     let claims = api.calls("claim").len();
     assert!((12..=40).contains(&claims), "{claims}");
     worker.shut_down().await;
