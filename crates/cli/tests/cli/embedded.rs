@@ -8,6 +8,7 @@ use crate::support::{Project, REVIEWER};
 use serde_json::{Value, json};
 use slipform_embedded::weights;
 use slipform_schema::{Schema, universal};
+use slipform_testkit::wait_until;
 
 /// Creates a project whose only backend is the embedded model; `None` without weights.
 fn project(name: &str) -> Option<Project> {
@@ -142,10 +143,10 @@ fn interrupt_ends_a_running_embedded_call() {
         fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim() == "embedded model")
     };
     let tasks = || fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
-    while !tasks().any(|task| is_model(&task)) {
+    wait_until("the model is called", || {
         assert!(child.try_wait().unwrap().is_none(), "the command ended before it called the model");
-        std::thread::yield_now();
-    }
+        tasks().any(|task| is_model(&task))
+    });
     assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }

@@ -1,7 +1,7 @@
 //! Graceful shutdown.
 
 use serde_json::json;
-use slipform_testkit::TestServer;
+use slipform_testkit::{TestServer, wait_until_async};
 use tokio::time::{Duration, timeout};
 
 use crate::support::Requests as _;
@@ -32,7 +32,10 @@ async fn shutdown_ends_streams_and_long_polls() {
     claiming.write(&claim.head()).await;
     assert_eq!(claiming.read_head().await.0, 100);
     claiming.write(claim.body.as_deref().unwrap()).await;
-    while server.get("/runs").send().await.ok(200)["runs"].as_array().unwrap().len() < 2 {}
+    wait_until_async("both runs are submitted", async || {
+        server.get("/runs").send().await.ok(200)["runs"].as_array().unwrap().len() == 2
+    })
+    .await;
     server.shut_down();
     assert_eq!(stream.next().await, None);
     assert_eq!(all.next().await, None);
@@ -72,7 +75,10 @@ async fn shutdown_finishes_active_requests() {
     assert_eq!(late.read_head().await.0, 100);
     server.shut_down();
     // The server has stopped listening but still reads the body.
-    while tokio::net::TcpStream::connect(server.address).await.is_ok() {}
+    wait_until_async("connections are refused", async || {
+        tokio::net::TcpStream::connect(server.address).await.is_err()
+    })
+    .await;
     late.write(&body).await;
     assert_eq!(late.answer().await.ok(200)["value"], json!([1]));
     timeout(LIMIT, server.stopped()).await.expect("down in time");

@@ -1,7 +1,7 @@
 //! Limits on bodies, connections and requests.
 
 use serde_json::json;
-use slipform_testkit::TestServer;
+use slipform_testkit::{TestServer, wait_until_async};
 
 use crate::support::Requests as _;
 use crate::support::client::Connection;
@@ -31,9 +31,8 @@ async fn connection_beyond_limit_is_rejected() {
     server.get("/healthz").send().await.refused(503, "Unavailable");
     drop(kept.pop());
     // The permit is free once the server has noticed the closed connection.
-    while server.get("/healthz").send().await.status != 200 {
-        tokio::task::yield_now().await;
-    }
+    let is_free = async || server.get("/healthz").send().await.status == 200;
+    wait_until_async("the permit is free", is_free).await;
 }
 
 #[tokio::test]

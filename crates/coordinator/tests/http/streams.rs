@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use slipform_api::{AppendRequest, ClaimRequest, EventsQuery, RunnerApi as _};
 use slipform_store::{Options, Store};
-use slipform_testkit::{TestServer, TestStore};
+use slipform_testkit::{TestServer, TestStore, wait_until_async};
 use slipform_types::EventBody;
 
 use crate::support::client::SseEvent;
@@ -189,7 +189,8 @@ async fn stream_of_client_that_does_not_read_is_closed() {
         server.app.append(&append).await.unwrap();
     }
     // The server drops the connection, which frees the permit.
-    while server.get("/healthz").send().await.status != 200 {}
+    let is_free = async || server.get("/healthz").send().await.status == 200;
+    wait_until_async("the permit is free", is_free).await;
     while let Some(event) = unread.next().await {
         last = event;
     }
