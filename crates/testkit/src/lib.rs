@@ -1,5 +1,7 @@
-//! A scripted model server for tests, on a real socket: valid replies in every protocol, and every fault that
-//! can affect a reply on its way.
+//! Support for tests: a scripted model server, coordinators, stores, temporary folders, and waits for conditions.
+//!
+//! The model server listens on a real socket. It sends valid replies in every protocol, and every fault that can affect a
+//! reply on its way.
 //!
 //! ```
 //! use std::io::{Read, Write};

@@ -3,15 +3,15 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use slipform_store::{
     ClaimRequest, Error, NewRun, Options, RegistryKind, SessionTarget, Store, SweepLimits, Swept,
 };
 use slipform_testkit::TestFolder;
-use slipform_types::{Blueprint, EventBody, ExecutionMode, RunId, RunStatus, RunType, SessionId};
+use slipform_types::{RunId, RunStatus, SessionId};
+
+use crate::support;
 
 const EXCLUSIVE: Options = Options { is_exclusive: true };
 
@@ -33,25 +33,13 @@ async fn open(path: &Path, options: &Options) -> Result<Store, Error> {
     Store::open(&format!("sqlite:{}", path.display()), options).await
 }
 
+/// A run whose ids consist of this byte.
 fn task(byte: u8) -> NewRun {
-    let blueprint = Arc::new(Blueprint { name: "writer".to_owned(), ..Blueprint::default() });
+    let session_id = SessionId::from_random([byte; 6]);
     NewRun {
         run_id: RunId::from_random([byte; 6]),
-        session: SessionTarget::New { session_id: SessionId::from_random([byte; 6]), project_dir: None },
-        agent_name: "writer".to_owned(),
-        start: EventBody::RunStart {
-            run_type: RunType::StartSession,
-            blueprint,
-            contract: None,
-            parameters: json!({}),
-            input: String::new(),
-        },
-        timeout_ms: None,
-        mode: ExecutionMode::AsyncPoll,
-        parent: None,
-        idempotency: None,
-        pinned_to: None,
-        continues: None,
+        session: SessionTarget::New { session_id, project_dir: None },
+        ..support::task("writer")
     }
 }
 
