@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: checks rules that neither the compiler nor clippy knows.
 //!
-//! Sizes of files and functions, module layout, wording of comments, documentation and messages, `match` on booleans,
-//! and that the core crates do no input or output.
+//! Sizes of files and functions, layout of modules and test suites, wording of comments, documentation and messages,
+//! `match` on booleans, sleeping or ignored tests, and that the core crates do no input or output.
 
 mod source;
 mod words;
@@ -25,7 +25,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const PURE_CRATES: [&str; 3] = ["crates/schema/src", "crates/extract/src", "crates/engine/src"];
 
 /// Names that code of those crates must not use.
-const IMPURE: [&str; 12] = [
+const IMPURE: [&str; 13] = [
     "std::fs",
     "std::net",
     "std::time::Instant",
@@ -34,7 +34,9 @@ const IMPURE: [&str; 12] = [
     "SystemTime::now",
     "std::process",
     "std::env",
-    "std::thread",
+    // A scoped thread ends with the call that starts it and only gives it a larger stack.
+    "thread::sleep",
+    "thread::spawn",
     "tokio::",
     "getrandom",
     "rand::",
@@ -107,6 +109,10 @@ fn check_rust(path: &Path, text: &str, findings: &mut Findings<'_>) {
     if path.file_name().is_some_and(|name| name == "mod.rs") {
         findings.add(1, "rename `foo/mod.rs` to `foo.rs`".to_owned());
     }
+    if is_flat_suite(path) {
+        findings
+            .add(1, "move `tests/foo.rs` to `tests/foo/main.rs`, or into a suite of the crate".to_owned());
+    }
     let source = Source::parse(text);
     for (name, first, length) in source.functions().filter(|(_, _, length)| *length > FUNCTION_LINES_MAX) {
         let message = format!("`{name}` has {length} lines; split it, {FUNCTION_LINES_MAX} are allowed");
@@ -115,7 +121,6 @@ fn check_rust(path: &Path, text: &str, findings: &mut Findings<'_>) {
     for line in source.boolean_matches() {
         findings.add(line, "write `if` and `else` instead of `match` on a boolean".to_owned());
     }
-    let is_pure = PURE_CRATES.iter().any(|folder| path.starts_with(folder));
     for token in source.tokens() {
         match token {
             Token::Comment { line, text } => findings.check_words(*line, text),
@@ -126,20 +131,46 @@ fn check_rust(path: &Path, text: &str, findings: &mut Findings<'_>) {
                     findings.check_words(*line, text);
                 }
             }
-            Token::Code { line, text } => {
-                if text.contains("#[path") {
-                    findings.add(*line, "remove `#[path]`: put the file where its module is".to_owned());
-                }
-                for name in IMPURE.iter().filter(|name| is_pure && text.contains(**name)) {
-                    findings.add(*line, format!("this crate is pure and must not use `{name}`"));
-                }
-            }
+        }
+    }
+    check_code(path, &source, findings);
+}
+
+/// Checks rules about names that code must not use.
+fn check_code(path: &Path, source: &Source, findings: &mut Findings<'_>) {
+    let is_pure = PURE_CRATES.iter().any(|folder| path.starts_with(folder));
+    for (line, text) in source.code() {
+        if text.contains("#[path") {
+            findings.add(line, "remove `#[path]`: put the file where its module is".to_owned());
+        }
+        if text.contains("#[ignore") {
+            findings.add(line, "remove `#[ignore]`: fix the test, or print SKIPPED and why".to_owned());
+        }
+        if is_in_suite(path) && text.contains("sleep(") {
+            findings.add(line, "wait for a condition with `testkit::wait_until` or `elapse`".to_owned());
+        }
+        for name in IMPURE.iter().filter(|name| is_pure && text.contains(**name)) {
+            findings.add(line, format!("this crate is pure and must not use `{name}`"));
         }
     }
 }
 
 fn is_test(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "testkit")
+}
+
+/// Returns whether a file belongs to an integration suite.
+fn is_in_suite(path: &Path) -> bool {
+    // Unit tests may have a folder `tests` below `src`.
+    path.components()
+        .map(std::path::Component::as_os_str)
+        .take_while(|part| *part != "src")
+        .any(|part| part == "tests")
+}
+
+/// Returns whether a file is an integration suite without a folder.
+fn is_flat_suite(path: &Path) -> bool {
+    is_in_suite(path) && path.parent().is_some_and(|folder| folder.ends_with("tests"))
 }
 
 /// The violations found in one file.
@@ -182,10 +213,23 @@ mod tests {
         assert_eq!(messages("crates/x/src/mod.rs", "").len(), 1);
         assert_eq!(messages("a.rs", "#[path = \"b.rs\"]\nmod b;\n").len(), 1);
         assert_eq!(messages("crates/engine/src/a.rs", "use std::fs;\n").len(), 1);
+        assert_eq!(messages("crates/engine/src/a.rs", "use std::process;\n").len(), 1);
         assert_eq!(messages("crates/runner/src/a.rs", "use std::fs;\n"), [""; 0]);
         let long = format!("fn f() {{\n{}}}\n", "    g();\n".repeat(FUNCTION_LINES_MAX));
         assert_eq!(messages("a.rs", &long).len(), 1);
         assert_eq!(messages("a.rs", &"\n".repeat(FILE_LINES_MAX + 1)).len(), 1);
+    }
+
+    #[test]
+    fn flat_suites_sleeps_and_ignored_tests_are_found() {
+        assert_eq!(messages("crates/x/tests/y.rs", "").len(), 1);
+        assert_eq!(messages("crates/x/tests/y/main.rs", ""), [""; 0]);
+        assert_eq!(messages("crates/x/src/y/tests.rs", ""), [""; 0]);
+        let sleeping = "fn f() {\n    std::thread::sleep(PAUSE);\n}\n";
+        assert_eq!(messages("crates/x/tests/y/main.rs", sleeping).len(), 1);
+        assert_eq!(messages("crates/testkit/src/wait.rs", sleeping), [""; 0]);
+        assert_eq!(messages("crates/x/tests/y/main.rs", "const A: &str = \"sleep(1)\";\n"), [""; 0]);
+        assert_eq!(messages("crates/x/src/a.rs", "#[ignore]\nfn f() {}\n").len(), 1);
     }
 
     #[test]

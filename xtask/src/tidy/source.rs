@@ -1,11 +1,10 @@
 //! Rust source, split into comments, string literals and code.
 
-/// A piece of source within one line.
+/// A comment or string within one line.
 #[derive(Debug)]
 pub(crate) enum Token {
     Comment { line: usize, text: String },
     Text { line: usize, text: String },
-    Code { line: usize, text: String },
 }
 
 /// A source file.
@@ -29,6 +28,11 @@ impl Source {
 
     pub(crate) fn tokens(&self) -> &[Token] {
         &self.tokens
+    }
+
+    /// Returns the lines of code with their numbers, without comments and the content of strings.
+    pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        (1..).zip(self.code.iter().map(String::as_str))
     }
 
     pub(crate) fn is_in_unit_tests(&self, line: usize) -> bool {
@@ -127,9 +131,6 @@ impl Lexer<'_> {
 
     fn take_code(&mut self, length: usize) {
         let (code, rest) = self.rest.split_at(length);
-        for (offset, text) in code.split('\n').enumerate().filter(|(_, text)| !text.trim().is_empty()) {
-            self.tokens.push(Token::Code { line: self.line + offset, text: text.to_owned() });
-        }
         self.code.push_str(code);
         self.line += code.matches('\n').count();
         self.rest = &self.rest[length..];
