@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use slipform_store::{AgentStats, Millis, StatsFilter};
-use slipform_types::EventKind;
 use slipform_testkit::{TestStore, execute};
+use slipform_types::EventKind;
 
 use crate::support::Fixture;
 
