@@ -103,7 +103,7 @@ pub async fn execute(address: &str, sql: &str) {
 /// Defines a test for each case and each database: `MODULE::CASE(&FIXTURE)`, where the fixture is made from a
 /// [`TestStore`]. The databases are `memory`, `sqlite` and `postgres`.
 ///
-/// ```ignore
+/// ```text
 /// on_each_database!(TestStore, [sqlite, postgres], {
 ///     submit:
 ///         new_run_has_session_and_run_start
