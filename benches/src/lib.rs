@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - [`corpus`]: reads the text corpora from `../shared/corpora` beside the checkout.
-//! - [`accuracy`]: scores an extractor on every corpus. A library, so that `tests/accuracy.rs` checks the targets.
+//! - [`accuracy`]: scores an extractor on every corpus. A library, so that `tests/accuracy` checks the targets.
 //! - [`peers`]: the other extractors. [`report`]: the accuracy table.
 //! - [`speed`]: extraction speed beside the Rust and scripted peers, and on hostile texts.
 //! - [`correction`]: tokens per corrected result. [`overhead`]: CPU time per run beside a bare client and Instructor.

@@ -1,5 +1,5 @@
 //! The coordinator that commands use: the store of this project in this process, or a coordinator over HTTP. Commands are
-//! written against [`CallerApi`] and do not know which one they have.
+//! written against [`CallerApi`]. Only `run` asks which one it has, because a store in this process needs a runner.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -51,10 +51,19 @@ impl Coordinator {
         }
     }
 
-    /// Prepares to submit runs. In this process, that opens the store for a runner of this process.
-    pub(crate) async fn reopen_to_run(self) -> Result<Coordinator> {
+    /// As [`Coordinator::open`], for commands that submit runs. A store that does not exist yet is created by
+    /// [`Coordinator::create_store`], so that a request that is refused leaves no trace.
+    pub(crate) async fn open_to_run(server: Option<&str>) -> Result<Coordinator> {
+        match client(server)? {
+            Some(client) => Ok(Coordinator::remote(client)),
+            None => Ok(Coordinator::local(LocalCoordinator::open_to_run(&project()?).await?)),
+        }
+    }
+
+    /// Creates the project's store if [`Coordinator::open_to_run`] found none.
+    pub(crate) async fn create_store(self) -> Result<Coordinator> {
         match self.local {
-            Some(local) => Ok(Coordinator::local(local.reopen_to_run().await?)),
+            Some(local) => Ok(Coordinator::local(local.create_store().await?)),
             None => Ok(self),
         }
     }

@@ -34,7 +34,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) struct LocalCoordinator {
     pub(crate) app: App,
     project: PathBuf,
-    /// The runner to which submitted runs are pinned; `None` for commands that run no agents.
+    /// The runner to which submitted runs are pinned; `None` if the store is not open for runs.
     runner_id: Option<String>,
     /// Whether the store is on disk; otherwise runs are lost when the process ends.
     is_persistent: bool,
@@ -58,15 +58,30 @@ impl LocalCoordinator {
         Ok(LocalCoordinator::new(app, project, false))
     }
 
-    /// Opens the store for runs of this process, with the same agents and schemas. A folder that cannot be written to must
-    /// not prevent a run.
-    pub(crate) async fn reopen_to_run(self) -> Result<LocalCoordinator> {
-        let project = &self.project;
+    /// Opens the store for runs of this process, or an empty one in memory if the project has none.
+    pub(crate) async fn open_to_run(project: &Path) -> Result<LocalCoordinator> {
+        // Files are read once, so an agent that writes files does not change agents of its own run.
+        let registry = registry(project);
+        if coordinator::has_store(project) {
+            return LocalCoordinator::for_runs(project, registry).await;
+        }
+        let app = App::open(IN_MEMORY, false, registry, coordinator::options()?).await?;
+        Ok(LocalCoordinator::new(app, project, false))
+    }
+
+    /// Creates the project's store unless it is open, with the same agents and schemas.
+    pub(crate) async fn create_store(self) -> Result<LocalCoordinator> {
+        if self.runner_id.is_some() {
+            return Ok(self);
+        }
+        LocalCoordinator::for_runs(&self.project, self.app.registry().clone()).await
+    }
+
+    /// Opens the store for a runner of this process. A folder that cannot be written to must not prevent a run.
+    async fn for_runs(project: &Path, registry: Arc<Registry>) -> Result<LocalCoordinator> {
         let runner_id = random_runner_id()?;
         let pinned_to = Some(runner_id.clone());
         let options = AppOptions { heartbeat: HEARTBEAT, pinned_to, ..coordinator::options()? };
-        // Files are read once, so an agent that writes files does not change agents of its own run.
-        let registry = self.app.registry().clone();
         let (app, is_persistent) = match open_writable(project, registry.clone(), options.clone()).await {
             Ok(app) => (app, true),
             Err(error) => {
@@ -75,6 +90,8 @@ impl LocalCoordinator {
             }
         };
         let mut opened = LocalCoordinator::new(app, project, is_persistent);
+        // A session whose last run died with its process must not count as busy.
+        let _ = opened.app.sweep_once().await;
         opened.runner_id = Some(runner_id);
         let sweeper = Sweeper::new(opened.app.clone(), SweeperOptions::default());
         opened.background.spawn(sweeper.run());

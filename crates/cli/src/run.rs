@@ -30,13 +30,14 @@ use report::EndedRun;
 pub(crate) fn run(arguments: &Run) -> Result<Exit> {
     let _logging = logging::start(LevelFilter::OFF)?;
     backends::runtime()?.block_on(async {
-        let coordinator = Coordinator::open_to_read(arguments.target.server.as_deref()).await?;
+        let coordinator = Coordinator::open_to_run(arguments.target.server.as_deref()).await?;
         perform(arguments, coordinator).await
     })
 }
 
 /// Resumes a session.
-pub(crate) async fn resume(coordinator: Coordinator, session: &SessionId, prompt: &str) -> Result<Exit> {
+pub(crate) async fn resume(server: Option<&str>, session: &SessionId, prompt: &str) -> Result<Exit> {
+    let coordinator = Coordinator::open_to_run(server).await?;
     let agent = coordinator.api.session(session).await?.agent_name;
     let arguments = Run {
         agent,
@@ -59,7 +60,7 @@ async fn perform(arguments: &Run, coordinator: Coordinator) -> Result<Exit> {
             return report::refusal(arguments, error);
         }
     }
-    let mut coordinator = coordinator.reopen_to_run().await?;
+    let mut coordinator = coordinator.create_store().await?;
     let line = Arc::new(ProgressLine::new(output::is_terminal()));
     if let (Some(local), Some(resources)) = (&mut coordinator.local, resources) {
         local.start_runner(resources, line.clone());

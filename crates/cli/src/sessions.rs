@@ -16,6 +16,10 @@ const EVENTS_MAX: i64 = 1_000;
 
 pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
     backends::runtime()?.block_on(async {
+        if let SessionsCommand::Resume { id, prompt } = &arguments.command {
+            let (id, prompt) = (session(id)?, read_prompt(prompt)?);
+            return crate::run::resume(arguments.server.as_deref(), &id, &prompt).await;
+        }
         let coordinator = Coordinator::open(arguments.server.as_deref()).await?;
         let api = &*coordinator.api;
         match &arguments.command {
@@ -30,9 +34,7 @@ pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
                 result(api, &session(id)?, form).await
             }
             SessionsCommand::Events { id, after, json } => events(api, &session(id)?, *after, *json).await,
-            SessionsCommand::Resume { id, prompt } => {
-                crate::run::resume(coordinator, &session(id)?, &read_prompt(prompt)?).await
-            }
+            SessionsCommand::Resume { .. } => Ok(Exit::Valid),
             SessionsCommand::Stop { id } => {
                 let run = waiting::wait_for_stop(api, api.stop_session(&session(id)?).await?).await?;
                 output::lines([format!("slipform: run `{}` is {}", run.run_id, run.status.name())]);

@@ -62,6 +62,8 @@ pub(crate) async fn wait_for_stop(api: &dyn CallerApi, run: RunView) -> Result<R
 /// Waits until a run, its descendants and the runs that callbacks resume have ended. Returns the run itself, or the latest
 /// run that continued it. Other runs of the session are ignored.
 pub(crate) async fn wait_until_idle(api: &dyn CallerApi, run: &RunId) -> Result<RunView> {
+    // Most runs have no children, and their result is read once.
+    wait(api, run).await?;
     let mut outage = Outage::default();
     loop {
         let Some(tree) = outage.tolerate(run_tree(api, run).await).await? else { continue };
@@ -120,11 +122,12 @@ async fn run_tree(api: &dyn CallerApi, run: &RunId) -> Result<Tree, Error> {
         if !view.status.is_ended() {
             active.push(view.run_id.clone());
         }
-        for child in children_of(api, &view.run_id).await? {
+        let children = children_of(api, &view.run_id).await?;
+        for child in &children {
             pending.push_back((api.run(&child.run_id).await?, false));
         }
         // Read again: a child that ended in the meantime may have called back.
-        let view = api.run(&view.run_id).await?;
+        let view = if children.is_empty() { view } else { api.run(&view.run_id).await? };
         awaits_callback |= view.awaits_callback;
         for next in &view.continued_by {
             pending.push_back((api.run(next).await?, is_own));

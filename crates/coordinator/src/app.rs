@@ -65,7 +65,7 @@ pub struct AppOptions {
     pub heartbeat: Duration,
     /// Pins submitted runs to this runner, and limits claims to pinned runs. `None` allows all runners.
     pub pinned_to: Option<String>,
-    /// Takes the secrets that this process knows out of parameters before they are stored. A coordinator without keys
+    /// Takes the secrets that this process knows out of parameters and blueprints before they are stored. A coordinator without keys
     /// has none.
     pub redact: Option<fn(Value) -> Value>,
 }
@@ -95,7 +95,7 @@ struct Inner {
     registry: Arc<Registry>,
     tail: Arc<Tail>,
     options: AppOptions,
-    /// Compiled schemas by hash, for validating results when runs finish.
+    /// Compiled schemas by hash: of parameters and contracts at submission, of results when runs finish.
     schemas: Cache,
     /// The `run_start` data of claimed runs.
     run_start_cache: RunStartCache,

@@ -1,7 +1,8 @@
 //! The HTTP API.
 //!
-//! A request passes through the connection, the panic handler, the guard (origin and token), the limits, its
-//! extractors, and its handler. A handler calls one operation of [`App`](crate::App). `errors.rs` converts
+//! A request passes through the connection, the panic handler, the guard (origin and token), its extractors, and its
+//! handler. Short requests pass the limits as well; those that wait, such as `POST /runs`, take a permit only for what they
+//! do before. A handler calls one operation of [`App`](crate::App), or submits a run and waits for it. `errors.rs` converts
 //! all errors into responses.
 //!
 //! Modules, in reading order:

@@ -146,8 +146,8 @@ impl State {
         Ok(())
     }
 
-    /// Takes the agent whose placeholders are filled in. Every attempt brings one: the journal does not hold the values
-    /// of variables, so a state that was folded from it has their placeholders.
+    /// Takes the agent whose placeholders are filled in. Every attempt at an agent with placeholders brings one: the
+    /// journal does not hold the values of variables, so a state that was folded from it has their placeholders.
     fn apply_filled_blueprint(&mut self, blueprint: Option<&Arc<Blueprint>>) {
         let (Some(task), Some(blueprint)) = (&mut self.task, blueprint) else { return };
         task.blueprint = match &mut self.children.orchestration {

@@ -109,7 +109,7 @@ pub struct Invocation {
     pub agent_name: String,
     /// The blueprint as JSON; null outside a run.
     pub agent_blueprint: Value,
-    /// The parameters of the run, with defaults applied; null outside a run.
+    /// The parameters of the run; null outside a run.
     pub parameters: Value,
     /// The working folder of the run; empty outside a run.
     pub project_dir: String,

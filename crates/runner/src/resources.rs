@@ -27,7 +27,7 @@ pub trait ResourceProvider: Send + Sync {
 pub struct Resources {
     /// The agent, with placeholders resolved.
     pub blueprint: Arc<Blueprint>,
-    /// The agent as the journal shows it, with `${env.NAME}` unresolved; `None` if equal to `blueprint`.
+    /// The agent as the journal shows it, with `${env.NAME}` unresolved; `None` if the journal may show `blueprint`.
     pub journaled_blueprint: Option<Arc<Blueprint>>,
     /// The escalation ladder; empty for procedural agents.
     pub ladder: Vec<LadderRung>,

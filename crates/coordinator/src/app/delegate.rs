@@ -27,12 +27,17 @@ impl App {
         };
         let draft = match &request.session_id {
             Some(session) => {
-                self.resume(session.clone(), request.parameters.clone(), &contract_input, false).await
+                self.draft_resume(session.clone(), request.parameters.clone(), &contract_input, false).await
             }
             None => match self.blueprint(&request.agent_name).await {
                 Ok(blueprint) => {
-                    self.start(blueprint, request.parameters.clone(), &contract_input, session.project_dir)
-                        .await
+                    self.draft_start(
+                        blueprint,
+                        request.parameters.clone(),
+                        &contract_input,
+                        session.project_dir,
+                    )
+                    .await
                 }
                 Err(error) => Err(error),
             },

@@ -92,7 +92,7 @@ impl App {
                     Error::new(Code::InvalidRequest, "`start_session` requires `agent_name`")
                 })?;
                 let blueprint = self.blueprint(name).await?;
-                let draft = self.start(blueprint, parameters, &input, request.project_dir).await?;
+                let draft = self.draft_start(blueprint, parameters, &input, request.project_dir).await?;
                 self.check_family(&draft.blueprint).await?;
                 draft
             }
@@ -100,7 +100,7 @@ impl App {
                 let session = request.session_id.ok_or_else(|| {
                     Error::new(Code::InvalidRequest, "`resume_session` requires `session_id`")
                 })?;
-                let draft = self.resume(session.clone(), parameters, &input, request.queue).await?;
+                let draft = self.draft_resume(session.clone(), parameters, &input, request.queue).await?;
                 let owner = &draft.blueprint.name;
                 if let Some(name) = request.agent_name.filter(|name| name != owner) {
                     let message = format!(
@@ -134,7 +134,7 @@ impl App {
     }
 
     /// Resolves a run that starts a session.
-    pub(super) async fn start(
+    pub(super) async fn draft_start(
         &self,
         blueprint: Arc<Blueprint>,
         parameters: Value,
@@ -152,7 +152,7 @@ impl App {
 
     /// Resolves a run that resumes a session. It uses the blueprint from the session's start, even if the
     /// agent has changed.
-    pub(super) async fn resume(
+    pub(super) async fn draft_resume(
         &self,
         session_id: SessionId,
         parameters: Value,

@@ -63,7 +63,8 @@ impl From<Error> for AttemptFailure {
     fn from(error: Error) -> AttemptFailure {
         let is_permanent = match &error {
             Error::Coordinator(refusal) => !refusal.code.is_passing(),
-            // A journal that this engine cannot replay cannot be replayed by another runner either.
+            // A journal that this engine cannot replay cannot be replayed by another runner either. One that it cannot
+            // decode may be of a newer version, which another runner may have.
             Error::Engine(_) | Error::NoNextAction => true,
             _ => false,
         };

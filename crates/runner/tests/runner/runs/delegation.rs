@@ -168,7 +168,7 @@ async fn refused_delegation_is_reported_and_the_run_continues() {
         },
         "output_schema": counts(),
     });
-    let parent = agent("parent", &["parent", "child", "strict", "absent"], json!({}));
+    let parent = agent("parent", &["parent", "child", "strict"], json!({}));
     let agents = [parent, agent("child", &["parent"], json!({})), agent("strict", &[], strict)];
     let cases = [
         json!({"agent_name": "parent", "prompt": "me"}),
@@ -248,9 +248,9 @@ async fn nesting_depth_of_agents_is_limited() {
         None => starts(&next(name), "down"),
         Some(answer) => Step::text(answer.clone()),
     });
-    let agents: Vec<Value> = (1..8)
-        .map(|depth| agent(&format!("deep{depth}"), &[&format!("deep{}", depth + 1)], json!({})))
-        .collect();
+    let delegating =
+        (1..8).map(|depth| agent(&format!("deep{depth}"), &[&format!("deep{}", depth + 1)], json!({})));
+    let agents: Vec<Value> = delegating.chain([agent("deep8", &[], json!({}))]).collect();
     let ended = run_tree(&Fixture::new(&agents, &server), "deep1", "Go.").await;
     let text = completed(ended.outcome).result_text.unwrap();
     assert_eq!(text, "Error: agents may be nested 5 deep, and 'deep6' would be one more");

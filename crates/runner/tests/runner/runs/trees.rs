@@ -125,11 +125,11 @@ async fn tools_of_a_child_are_dropped_when_it_has_ended() {
     let server = serve_agents(|name, request| match (name, answers(request).len()) {
         ("parent", 0) => Step::tool(START, json!({"agent_name": "child", "prompt": "Act."})),
         ("parent", _) => Step::text("Done."),
-        (_, 0) => ModelTurn::call("echo", json!({})).step(request),
+        (_, 0) => ModelTurn::call("fs:list", json!({})).step(request),
         _ => Step::text("Acted."),
     });
     let agents: Vec<Value> =
-        vec![agent("parent", &["child"], json!({})), agent("child", &[], json!({"tools": ["echo"]}))];
+        vec![agent("parent", &["child"], json!({})), agent("child", &[], json!({"tools": ["fs:list"]}))];
     let agents = agents.into_iter().map(|agent| (agent, ladder_of(&server))).collect();
     let tool = Arc::new(Mutex::new(Weak::new()));
     let made = tool.clone();
@@ -137,7 +137,7 @@ async fn tools_of_a_child_are_dropped_when_it_has_ended() {
         if name != "child" {
             return Vec::new();
         }
-        let echo = FakeTool::echo("echo");
+        let echo = FakeTool::echo("fs:list");
         *made.lock().unwrap() = Arc::downgrade(&echo);
         vec![echo]
     });
