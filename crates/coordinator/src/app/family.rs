@@ -1,6 +1,7 @@
 //! Checks the agents that a run may use before it is submitted.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use slipform_agents::unknown_tool;
 use slipform_api::{Code, Error};
@@ -11,7 +12,7 @@ use super::App;
 impl App {
     /// Checks that all agents exist that a run may call, directly or indirectly, and that all their tools are known. A
     /// model would otherwise find out in the middle of the run.
-    pub(super) async fn check_family(&self, root: &Blueprint) -> Result<(), Error> {
+    pub(super) async fn check_family(&self, root: &Arc<Blueprint>) -> Result<(), Error> {
         check_tools(root)?;
         let mut seen = HashSet::from([root.name.clone()]);
         let mut pending = vec![root.clone()];
@@ -25,7 +26,7 @@ impl App {
                     Ok(other)
                 });
                 match other {
-                    Ok(other) => pending.push((*other).clone()),
+                    Ok(other) => pending.push(other),
                     Err(error) if error.code.is_passing() || error.code.status() >= 500 => return Err(error),
                     Err(error) => {
                         let message = format!("agent `{}`, {location}: {}", blueprint.name, error.message);
