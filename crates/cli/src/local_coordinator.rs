@@ -52,10 +52,10 @@ impl LocalCoordinator {
     /// Opens the store if the project has one, otherwise an empty one in memory.
     pub(crate) async fn open_to_read(project: &Path) -> Result<LocalCoordinator> {
         if coordinator::has_store(project) {
-            return LocalCoordinator::open(project).await;
+            LocalCoordinator::open(project).await
+        } else {
+            LocalCoordinator::in_memory(project, registry(project)).await
         }
-        let app = App::open(IN_MEMORY, false, registry(project), coordinator::options()?).await?;
-        Ok(LocalCoordinator::new(app, project, false))
     }
 
     /// Opens the store for runs of this process, or an empty one in memory if the project has none.
@@ -63,8 +63,14 @@ impl LocalCoordinator {
         // Files are read once, so an agent that writes files does not change agents of its own run.
         let registry = registry(project);
         if coordinator::has_store(project) {
-            return LocalCoordinator::for_runs(project, registry).await;
+            LocalCoordinator::for_runs(project, registry).await
+        } else {
+            LocalCoordinator::in_memory(project, registry).await
         }
+    }
+
+    /// Opens an empty store that ends with the process.
+    async fn in_memory(project: &Path, registry: Arc<Registry>) -> Result<LocalCoordinator> {
         let app = App::open(IN_MEMORY, false, registry, coordinator::options()?).await?;
         Ok(LocalCoordinator::new(app, project, false))
     }

@@ -358,8 +358,8 @@ fn unusable_agent_or_option_is_refused_before_first_call() {
         .file("agents/tooled.yaml", "name: tooled\ntools: [fs:nothing]\n");
     for (arguments, expected) in [
         (
-            &["run", "nobody", "-p", "x"][..],
-            "agent `nobody` not found; available: broken, reviewer, tooled, answer, clarity",
+            &["run", "absent", "-p", "x"][..],
+            "agent `absent` not found; available: broken, reviewer, tooled, answer, clarity",
         ),
         (&["run", "reviewr", "-p", "x"], "agent `reviewr` not found; did you mean `reviewer`?"),
         (&["run", "broken", "-p", "x"], "unknown key 'sytem_prompt'; did you mean 'system_prompt'?"),

@@ -80,8 +80,7 @@ impl Fixture {
         number: i64,
         bodies: Vec<EventBody>,
     ) -> Result<Appended, Stale> {
-        let append = Append { fence: fence.clone(), number, bodies, lease_ms: LONG };
-        self.store.append(append).await.unwrap()
+        self.store.append(append_of(fence, number, bodies)).await.unwrap()
     }
 
     pub(crate) async fn finish(
@@ -90,8 +89,7 @@ impl Fixture {
         number: i64,
         bodies: Vec<EventBody>,
     ) -> Result<Appended, Stale> {
-        let append = Append { fence: fence.clone(), number, bodies, lease_ms: LONG };
-        self.store.finish(append).await.unwrap()
+        self.store.finish(append_of(fence, number, bodies)).await.unwrap()
     }
 
     /// Claims the next run and completes it.
@@ -120,6 +118,10 @@ impl Fixture {
     pub(crate) async fn event_types(&self, session: &SessionId) -> Vec<String> {
         self.journal(session).await.iter().map(event_type).collect()
     }
+}
+
+fn append_of(fence: &Fence, number: i64, bodies: Vec<EventBody>) -> Append {
+    Append { fence: fence.clone(), number, bodies, lease_ms: LONG }
 }
 
 /// Opens a separate connection to a PostgreSQL server.
