@@ -2,12 +2,12 @@
 
 mod agents;
 mod authority;
+mod callable_agents;
 mod caller;
 mod check;
 mod claim;
 mod delegate;
 mod errors;
-mod family;
 mod finish;
 mod lease_grace;
 mod operations;

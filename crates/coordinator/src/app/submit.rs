@@ -93,7 +93,7 @@ impl App {
                 })?;
                 let blueprint = self.blueprint(name).await?;
                 let draft = self.draft_start(blueprint, parameters, &input, request.project_dir).await?;
-                self.check_family(&draft.blueprint).await?;
+                self.check_callable_agents(&draft.blueprint).await?;
                 draft
             }
             RunType::ResumeSession => {

@@ -12,12 +12,12 @@ use super::App;
 impl App {
     /// Checks that all agents exist that a run may call, directly or indirectly, and that all their tools are known. A
     /// model would otherwise find out in the middle of the run.
-    pub(super) async fn check_family(&self, root: &Arc<Blueprint>) -> Result<(), Error> {
+    pub(super) async fn check_callable_agents(&self, root: &Arc<Blueprint>) -> Result<(), Error> {
         check_tools(root)?;
         let mut seen = HashSet::from([root.name.clone()]);
         let mut pending = vec![root.clone()];
         while let Some(blueprint) = pending.pop() {
-            for (location, name) in callable_agents(&blueprint) {
+            for (location, name) in named_agents(&blueprint) {
                 if !seen.insert(name.to_owned()) {
                     continue;
                 }
@@ -40,7 +40,7 @@ impl App {
 }
 
 /// Returns the agents that a blueprint names, each with its location in the blueprint.
-fn callable_agents(blueprint: &Blueprint) -> impl Iterator<Item = (String, &str)> {
+fn named_agents(blueprint: &Blueprint) -> impl Iterator<Item = (String, &str)> {
     let named = blueprint.agents.iter().enumerate().filter(|(_, name)| *name != ALL_AGENTS);
     let named = named.map(|(index, name)| (format!("agents[{index}]"), name.as_str()));
     let scorer =
