@@ -9,8 +9,7 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 use slipform_model::probe::Verdict;
 use slipform_model::{Backend, BackendConfig, connect};
-use slipform_runner::LadderRung;
-use slipform_types::{BackendKind, TierBackend};
+use slipform_types::BackendKind;
 
 /// The stored verdicts of `slipform probe`, by backend kind, URL and model.
 #[derive(Debug)]
@@ -107,18 +106,6 @@ fn embedded(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)>
 #[cfg(not(feature = "embedded"))]
 fn embedded(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)> {
     Ok((config.clone(), connect(config, &environment)?))
-}
-
-/// Connects the backend of a tier as one rung of the escalation ladder.
-pub(crate) async fn rung(tier: &str, config: &BackendConfig, verdicts: &Verdicts) -> Result<LadderRung> {
-    let (config, backend) = open(config).await?;
-    let verdict = verdicts.of(&config);
-    let capabilities = verdict.map(|verdict| verdict.capabilities).unwrap_or_default();
-    let dialect = verdict.and_then(|verdict| verdict.dialect.as_deref()?.parse().ok());
-    Ok(LadderRung {
-        tier: TierBackend { tier: tier.to_owned(), backend: config.info(capabilities, dialect) },
-        backend,
-    })
 }
 
 /// Returns the verdict with its backend and model, for `--json`.

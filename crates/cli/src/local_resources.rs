@@ -128,17 +128,22 @@ impl LocalResources {
         Ok(ladder)
     }
 
+    /// Returns the backend of a tier as one rung of the escalation ladder, connected once.
     async fn rung(&self, tier: &str, config: &BackendConfig) -> Result<LadderRung> {
         let mut connected = self.connected.lock().await;
-        let rung = match connected.get(&config.name) {
-            Some(rung) => rung.clone(),
-            None => {
-                let rung = backends::rung(tier, config, &Verdicts::read(&self.project)).await?;
-                connected.insert(config.name.clone(), rung.clone());
-                rung
-            }
-        };
-        Ok(LadderRung { tier: TierBackend { tier: tier.to_owned(), ..rung.tier }, ..rung })
+        if let Some(rung) = connected.get(&config.name) {
+            let tier = TierBackend { tier: tier.to_owned(), ..rung.tier.clone() };
+            return Ok(LadderRung { tier, ..rung.clone() });
+        }
+        let (config, backend) = backends::open(config).await?;
+        let verdicts = Verdicts::read(&self.project);
+        let verdict = verdicts.of(&config);
+        let capabilities = verdict.map(|verdict| verdict.capabilities).unwrap_or_default();
+        let dialect = verdict.and_then(|verdict| verdict.dialect.as_deref()?.parse().ok());
+        let info = config.info(capabilities, dialect);
+        let rung = LadderRung { tier: TierBackend { tier: tier.to_owned(), backend: info }, backend };
+        connected.insert(config.name.clone(), rung.clone());
+        Ok(rung)
     }
 }
 

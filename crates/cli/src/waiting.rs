@@ -62,11 +62,10 @@ pub(crate) async fn wait_for_stop(api: &dyn CallerApi, run: RunView) -> Result<R
 /// Waits until a run, its descendants and the runs that callbacks resume have ended. Returns the run itself, or the latest
 /// run that continued it. Other runs of the session are ignored.
 pub(crate) async fn wait_until_idle(api: &dyn CallerApi, run: &RunId) -> Result<RunView> {
-    // Most runs have no children, and their result is read once.
-    wait(api, run).await?;
+    let root = wait(api, run).await?;
     let mut outage = Outage::default();
     loop {
-        let Some(tree) = outage.tolerate(run_tree(api, run).await).await? else { continue };
+        let Some(tree) = outage.tolerate(run_tree(api, root.clone()).await).await? else { continue };
         match tree.active.first() {
             Some(active) => drop(wait(api, active).await?),
             None if tree.awaits_callback => tokio::time::sleep(POLL_INTERVAL).await,
@@ -79,7 +78,7 @@ pub(crate) async fn wait_until_idle(api: &dyn CallerApi, run: &RunId) -> Result<
 pub(crate) async fn stop_tree(api: &dyn CallerApi, run: &RunId) -> Result<RunView> {
     let start = Instant::now();
     loop {
-        let tree = run_tree(api, run).await?;
+        let tree = run_tree(api, api.run(run).await?).await?;
         // Parents come before children: a parent would otherwise continue with the result of its stopped child.
         for run in &tree.active {
             api.stop_run(run).await?;
@@ -112,10 +111,10 @@ struct Tree {
     awaits_callback: bool,
 }
 
-/// Reads a run, its descendants and the runs that continue it. The end of a child and the callback to its parent are one
+/// Reads the descendants of a run and the runs that continue it. The end of a child and the callback to its parent are one
 /// transaction, so reading children before continuations misses nothing.
-async fn run_tree(api: &dyn CallerApi, run: &RunId) -> Result<Tree, Error> {
-    let mut last = api.run(run).await?;
+async fn run_tree(api: &dyn CallerApi, root: RunView) -> Result<Tree, Error> {
+    let mut last = root;
     let (mut active, mut awaits_callback) = (Vec::new(), false);
     let mut pending = VecDeque::from([(last.clone(), true)]);
     while let Some((view, is_own)) = pending.pop_front() {

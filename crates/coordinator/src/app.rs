@@ -8,7 +8,6 @@ mod check;
 mod claim;
 mod delegate;
 mod errors;
-mod finish;
 mod lease_grace;
 mod operations;
 mod paging;

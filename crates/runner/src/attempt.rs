@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipform_api::{
-    AppendRequest, Appended, Assignment, AttemptRef, ChildAnswer, ChildRequest, Code, RunnerApi,
+    Answer, AppendRequest, Appended, Assignment, AttemptRef, ChildAnswer, ChildRequest, Code, RunnerApi,
 };
 use slipform_engine::{Action, Child, ChildTask, State, next};
 use slipform_types::{EventBody, RunError, RunErrorType, RunStatus, Salvage};
 use tokio::time::Instant;
 
-use crate::backoff::retry;
+use crate::backoff::Backoff;
 use crate::drive::{StopSignal, final_events};
 use crate::error::Error;
 
@@ -171,6 +171,26 @@ impl Attempt {
             output_schema_name: child.output_schema_name.clone(),
         };
         Ok(retry(RETRY_TIME_MAX, || self.api.delegate(&request)).await?)
+    }
+}
+
+/// Repeats a request until it succeeds, fails permanently, or `time_max` has elapsed.
+pub(crate) async fn retry<'a, T>(
+    time_max: Duration,
+    request: impl Fn() -> Answer<'a, T>,
+) -> Result<T, slipform_api::Error> {
+    let (started, mut backoff) = (Instant::now(), Backoff::default());
+    loop {
+        let error = match request().await {
+            Err(error) if error.code.is_passing() => error,
+            answer => return answer,
+        };
+        let wait = backoff.wait();
+        if started.elapsed() + wait > time_max {
+            return Err(error);
+        }
+        tracing::debug!(%error, ?wait, "retrying request to the coordinator");
+        tokio::time::sleep(wait).await;
     }
 }
 

@@ -1,10 +1,7 @@
-//! Retries requests to a coordinator with exponential backoff.
+//! Delays between requests to a coordinator that is unreachable.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
-
-use slipform_api::Answer;
-use tokio::time::Instant;
 
 /// The first delay. A shorter one would not give a coordinator time to restart.
 const WAIT_MIN: Duration = Duration::from_millis(100);
@@ -45,26 +42,6 @@ fn jittered(wait: Duration) -> Duration {
     // `RandomState` has random keys, which is enough randomness here.
     let random = RandomState::new().hash_one(0_u8) % 1024;
     wait / 2 + wait.mul_f64(random as f64 / 2048.0)
-}
-
-/// Repeats a request until it succeeds, fails permanently, or `time_max` has elapsed.
-pub(crate) async fn retry<'a, T>(
-    time_max: Duration,
-    request: impl Fn() -> Answer<'a, T>,
-) -> Result<T, slipform_api::Error> {
-    let (started, mut backoff) = (Instant::now(), Backoff::default());
-    loop {
-        let error = match request().await {
-            Err(error) if error.code.is_passing() => error,
-            answer => return answer,
-        };
-        let wait = backoff.wait();
-        if started.elapsed() + wait > time_max {
-            return Err(error);
-        }
-        tracing::debug!(%error, ?wait, "retrying request to the coordinator");
-        tokio::time::sleep(wait).await;
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The runner API in process: registration and leases. `claim`, `finish` and `delegate` have the other operations.
+//! The runner API in process: registration, leases, appends and the ends of runs. `claim` and `delegate` have the other
+//! operations.
 
 use std::time::Duration;
 
@@ -7,11 +8,16 @@ use slipform_api::{
     Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code,
     Error, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
 };
-use slipform_store::{Fence, RunnerRecord};
-use slipform_types::{RunId, with_hex};
+use slipform_schema::{Schema, universal};
+use slipform_store::{Append, Fence, RunnerRecord};
+use slipform_types::{Contract, EventBody, ResponseType, RunId, RunStatus, with_hex};
 
+use super::run_start_cache::{RunStartParts, Start};
 use super::submit::random;
 use super::{App, errors};
+
+/// Maximum number of events per append.
+const EVENTS_MAX: usize = 1_000;
 
 impl App {
     async fn register_runner(&self, request: &RegisterRequest) -> Result<Registered, Error> {
@@ -50,6 +56,74 @@ impl App {
             stale: beat.is_stale,
         });
         Ok(HeartbeatAnswer { attempts: beats.collect() })
+    }
+
+    pub(crate) async fn append_events(&self, request: AppendRequest) -> Result<Appended, Error> {
+        check_runner_events(&request.events)?;
+        self.extend_after_outage().await?;
+        let run_id = request.run_id.clone();
+        let appended = self.store().append(self.append_of(request)?).await.map_err(errors::store)?;
+        let appended = appended.map_err(|_| stale(&run_id))?;
+        Ok(Appended { last_seq: appended.last_seq, stop: appended.is_stopping })
+    }
+
+    /// Ends a run, after checking its result against the stored contract once more.
+    async fn finish_run(&self, request: &AppendRequest) -> Result<Appended, Error> {
+        let Some(EventBody::RunCompleted { status, .. }) = request.events.last() else {
+            return Err(Error::new(Code::InvalidRequest, "the last event of a run must be `run_completed`"));
+        };
+        let before = match request.events.as_slice() {
+            [before @ .., EventBody::Result { .. }, _] | [before @ .., _] => before,
+            [] => &[],
+        };
+        check_runner_events(before)?;
+        let start = match self.inner.run_start_cache.get(&request.run_id) {
+            Some(start) => start,
+            None => self.read_start(&request.run_id).await?,
+        };
+        check_result(request, *status, &start)?;
+        self.extend_after_outage().await?;
+        let finished = self.store().finish(self.append_of(request.clone())?).await.map_err(errors::store)?;
+        let finished = finished.map_err(|_| stale(&request.run_id))?;
+        if !finished.is_repeated {
+            self.metrics().finished(*status, &request.events);
+            self.metrics().record_duration(start.at);
+        }
+        self.inner.run_start_cache.remove(&request.run_id);
+        if finished.has_queued_run {
+            // A parent, a queued run or a callback run.
+            self.inner.work_signal.notify(1);
+        }
+        Ok(Appended { last_seq: finished.last_seq, stop: finished.is_stopping })
+    }
+
+    /// Reads the `run_start` data of a run from the store.
+    async fn read_start(&self, run: &RunId) -> Result<Start, Error> {
+        let start = self.store().run_start(run).await.map_err(errors::store)?;
+        let start = start.ok_or_else(|| stale(run))?;
+        let Ok(RunStartParts { blueprint, contract }) = serde_json::from_str(&start.body) else {
+            return Err(Error::new(Code::Internal, format!("run {run} has no `run_start`")));
+        };
+        let schema = contract.map(|contract| self.compiled(&contract)).transpose()?;
+        Ok(Start { at: start.at, schema, response_type: blueprint.response_type })
+    }
+
+    pub(super) fn compiled(&self, contract: &Contract) -> Result<Schema, Error> {
+        let schema = self.inner.schemas.compile_known(&contract.hash, &contract.schema);
+        schema.map_err(|error| Error::new(Code::Internal, error.to_string()))
+    }
+
+    fn append_of(&self, request: AppendRequest) -> Result<Append, Error> {
+        if request.events.is_empty() || request.events.len() > EVENTS_MAX {
+            let message = format!("`events` must contain 1 to {EVENTS_MAX} events");
+            return Err(Error::new(Code::InvalidRequest, message));
+        }
+        Ok(Append {
+            fence: Fence { run_id: request.run_id, token: request.token },
+            number: request.number,
+            bodies: request.events,
+            lease_ms: self.lease_ms(),
+        })
     }
 
     async fn park_run(&self, attempt: &AttemptRef) -> Result<(), Error> {
@@ -116,4 +190,65 @@ pub(super) fn stale(run: &RunId) -> Error {
         "stale attempt at run {run}: its lease has expired or another attempt has started; stop writing"
     );
     Error::new(Code::StaleAttempt, message)
+}
+
+/// Refuses a result that does not satisfy the stored contract, and a completed run without a result.
+fn check_result(request: &AppendRequest, status: RunStatus, start: &Start) -> Result<(), Error> {
+    let result = request.events.iter().rev().find_map(|body| match body {
+        EventBody::Result { result_text, result_data, .. } => Some((result_text, result_data)),
+        _ => None,
+    });
+    let refused = |message: String| Err(Error::new(Code::InvalidResult, message));
+    let (text, data) = match (status, result) {
+        (RunStatus::Completed, Some(result)) => result,
+        (RunStatus::Completed, None) => return refused("a completed run must have a result".to_owned()),
+        (RunStatus::Failed | RunStatus::Stopped, None) => return Ok(()),
+        (RunStatus::Failed | RunStatus::Stopped, Some(_)) => {
+            return refused("a failed or stopped run must not have a result".to_owned());
+        }
+        _ => return refused(format!("a run cannot end with status `{}`", status.name())),
+    };
+    match (&start.schema, data, text) {
+        (Some(schema), Some(data), None) => satisfies(schema, start.response_type, data),
+        (Some(_), _, _) => {
+            refused("a run with a contract must have `result_data` and no `result_text`".to_owned())
+        }
+        (None, Some(_), Some(_)) | (None, None, None) => {
+            refused("a run must have either `result_text` or `result_data`".to_owned())
+        }
+        (None, _, _) => Ok(()),
+    }
+}
+
+fn satisfies(schema: &Schema, response_type: Option<ResponseType>, data: &Value) -> Result<(), Error> {
+    let violations = if schema.is_valid(data) {
+        universal::extra_rules(schema, data, response_type.map(ResponseType::name))
+    } else {
+        schema.violations(data)
+    };
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let errors = violations.lines();
+    let message = format!("the result does not satisfy its contract: {}", errors.join("; "));
+    Err(Error::new(Code::InvalidResult, message).with(json!({"validation_errors": errors})))
+}
+
+/// Refuses events that only the coordinator may write, or that belong to the end of a run. Misplaced ones
+/// would make the journal unreadable.
+fn check_runner_events(events: &[EventBody]) -> Result<(), Error> {
+    let Some((name, reason)) = events.iter().find_map(reserved_event) else { return Ok(()) };
+    Err(Error::new(Code::InvalidRequest, format!("event `{name}` is not allowed here: {reason}")))
+}
+
+fn reserved_event(body: &EventBody) -> Option<(&'static str, &'static str)> {
+    let by_coordinator = "only the coordinator writes it";
+    match body {
+        EventBody::RunStart { .. } => Some(("run_start", by_coordinator)),
+        EventBody::ChildCompleted(_) => Some(("child_completed", by_coordinator)),
+        EventBody::LeaseExpired { .. } => Some(("lease_expired", by_coordinator)),
+        EventBody::Result { .. } => Some(("result", "send it with finish, directly before `run_completed`")),
+        EventBody::RunCompleted { .. } => Some(("run_completed", "send it with finish, as the last event")),
+        _ => None,
+    }
 }

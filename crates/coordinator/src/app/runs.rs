@@ -66,15 +66,18 @@ impl App {
                 return self.run(run).await;
             }
             let ended = async {
-                // A lagging subscription ends the loop, and the run is read again.
                 while let Ok(event) = subscription.recv().await {
                     if event.run_id == *run && event.kind == EventKind::RunCompleted {
-                        break;
+                        return true;
                     }
                 }
+                // The subscription lags behind.
+                false
             };
             let pause = until.min(Instant::now() + POLL_INTERVAL);
-            let _ = tokio::time::timeout_at(pause, ended).await;
+            if tokio::time::timeout_at(pause, ended).await == Ok(true) {
+                return self.run(run).await;
+            }
         }
     }
 

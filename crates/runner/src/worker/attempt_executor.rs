@@ -7,8 +7,8 @@ use std::time::Duration;
 use slipform_api::{AppendRequest, AttemptRef, Code, EncodedAssignment, RunnerApi};
 use slipform_types::{EventBody, RunErrorType, RunId};
 
-use crate::attempt::{Attempt, failed_end};
-use crate::backoff::{Backoff, retry};
+use crate::attempt::{Attempt, failed_end, retry};
+use crate::backoff::Backoff;
 use crate::drive::{DriveOutcome, Progress, StopSignal, drive};
 use crate::error::Error;
 use crate::resources::{ResourceProvider, Resources};
