@@ -98,6 +98,12 @@ impl CallPlan {
         }
     }
 
+    /// Returns whether the request carries a response format or tools, which a backend may not support.
+    pub(crate) fn needs_features(&self, has_callables: bool) -> bool {
+        let offers_callables = self.protocol == Protocol::Tools && has_callables;
+        self.mode.is_native() || self.mode == OutputMode::Tool || offers_callables
+    }
+
     /// Returns the plan on another route.
     pub(crate) fn on(self, route: Route) -> CallPlan {
         CallPlan { mode: route.mode, protocol: route.protocol, ..self }

@@ -198,12 +198,10 @@ impl State {
             errors: vec![format!("$: {message}")],
             message,
         };
-        // A backend that fails on a response format or a tool may still accept plain text. Some
-        // close the connection or return a server error instead of rejecting the request.
-        let is_mode_failure = match (error.kind, error.status) {
-            (_, Some(status)) => matches!(status, 400 | 404 | 405 | 415 | 422 | 500 | 501 | 502),
-            (kind, None) => kind == CallErrorKind::Unavailable,
-        };
+        // A backend that rejects a response format or a tool may still accept plain text. Faults of the
+        // transport say nothing about the mode. Status 500 is a rejection only if the server blames the request.
+        let is_mode_failure = error.kind == CallErrorKind::Rejected
+            && error.status.is_some_and(|status| matches!(status, 400 | 415 | 422 | 500 | 501));
         match is_mode_failure
             .then(|| self.ladder.next_route(&plan, !self.tools.callables.is_empty()))
             .flatten()
@@ -232,7 +230,10 @@ impl State {
     /// Enters the next rung, or fails the run if no rung is left.
     pub(crate) fn escalate_or_fail(&mut self, rejection: Rejection) {
         let index = self.ladder.rung.index;
-        if let (Some(from), Some(to)) = (self.ladder.tier(index), self.ladder.next_tier()) {
+        let is_call =
+            matches!(rejection.kind, RunErrorType::BackendUnavailable | RunErrorType::BackendRejected);
+        let next = self.ladder.next_index(is_call).unwrap_or(usize::MAX);
+        if let (Some(from), Some(to)) = (self.ladder.tier(index), self.ladder.tier(next)) {
             let reason = rejection.errors.first().map_or_else(|| rejection.message.clone(), Clone::clone);
             let (from, to, cause) = (from.tier.clone(), to.tier.clone(), Some(rejection.kind));
             self.decisions.note(EventBody::Escalated { from, to, reason, cause });
@@ -242,12 +243,10 @@ impl State {
                 task.input = input;
                 self.history.past_runs.truncate(past_runs);
             }
-            return self.enter_rung(index + 1);
+            return self.enter_rung(next);
         }
         let retries = self.usage.retries;
         let plural = if retries == 1 { "retry" } else { "retries" };
-        let is_call =
-            matches!(rejection.kind, RunErrorType::BackendUnavailable | RunErrorType::BackendRejected);
         let message = if is_call {
             rejection.message
         } else {

@@ -1,9 +1,9 @@
 //! The escalation ladder: the tiers of a run, its position on them and the planned model call.
 
-use slipform_types::{BackendInfo, Limits, Protocol, TierBackend};
+use slipform_types::{BackendInfo, Limits, TierBackend};
 
 use crate::call_plan::{CallPlan, PlannedCall, RequestKind};
-use crate::output_mode::{OutputMode, Route};
+use crate::output_mode::Route;
 use crate::prompt::Form;
 
 /// The escalation ladder of a run. Empty until the first attempt begins, and for programs.
@@ -57,6 +57,15 @@ impl Ladder {
         self.tier(self.rung.index + 1)
     }
 
+    /// Returns the index of the next rung. With `other_backend`, rungs on the current backend are skipped: a
+    /// backend that cannot be used on one tier cannot be used on another.
+    pub(crate) fn next_index(&self, other_backend: bool) -> Option<usize> {
+        let current = &self.backend()?.name;
+        let is_allowed = |tier: &TierBackend| !other_backend || tier.backend.name != *current;
+        let first = self.rung.index + 1;
+        self.tiers.iter().skip(first).position(is_allowed).map(|offset| first + offset)
+    }
+
     /// Returns the backend of the current rung.
     pub(crate) fn backend(&self) -> Option<&BackendInfo> {
         self.tier(self.rung.index).map(|tier| &tier.backend)
@@ -95,8 +104,7 @@ impl Ladder {
     /// Returns the route after one that failed. Only modes that depend on backend features can fail
     /// this way, and tool calls of an agent that has callables.
     pub(crate) fn next_route(&mut self, plan: &CallPlan, has_callables: bool) -> Option<Route> {
-        let calls = plan.protocol == Protocol::Tools && has_callables;
-        if !plan.mode.is_native() && plan.mode != OutputMode::Tool && !calls {
+        if !plan.needs_features(has_callables) {
             return None;
         }
         let next = *self.rung.routes.get(self.rung.at + 1)?;

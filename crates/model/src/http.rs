@@ -268,7 +268,8 @@ impl Http {
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
                 Error::Busy { status: status.as_u16(), message, retry_after: wait }
             }
-            status if status.is_server_error() => {
+            // A server without a feature does not get it by waiting.
+            status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
                 Error::Busy { status: status.as_u16(), message, retry_after: wait }
             }
             status => Error::Rejected { status: status.as_u16(), message },

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use slipform_schema::Dialect;
 use slipform_types::{Format, Message, Reply, Request, Role, Tool, ToolCall, ToolChoice};
 
-use crate::config::BackendConfig;
+use crate::config::{BackendConfig, is_small};
 use crate::error::Error;
 use crate::http::{Http, Post};
 use crate::secret::Secret;
@@ -23,6 +23,14 @@ use reply::Chat;
 
 /// The most tool calls in one reply. A model that makes more is usually in a loop.
 pub(crate) const TOOL_CALLS_MAX: usize = 128;
+
+/// The default token budget of a reply, if neither the request nor the settings have one. It leaves room for the
+/// reasoning of a model, which counts, and ends a reply that does not stop before it reaches the timeout. A
+/// truncated reply is requested again with a larger budget.
+const MAX_TOKENS_DEFAULT: u32 = 8_192;
+
+/// The default token budget of small models, which ramble most and run on slow machines.
+const MAX_TOKENS_SMALL: u32 = 2_048;
 
 /// A server that implements the chat completions API.
 #[derive(Debug)]
@@ -39,34 +47,71 @@ pub(crate) struct Endpoint {
     url: String,
     /// Whether the server has rejected `stream_options`, which requests token counts.
     rejects_stream_options: AtomicBool,
+    /// The name and value of the default token budget.
+    budget: (&'static str, u32),
+    /// Whether the server has rejected the default budget, for example because its context is shorter.
+    rejects_budget: AtomicBool,
+}
+
+/// A member of a request that a server may reject and that the request can do without.
+struct Extra<'a> {
+    name: &'static str,
+    /// Texts in the server's error that name the member as the cause.
+    blamed_by: &'static [&'static str],
+    is_rejected: &'a AtomicBool,
 }
 
 impl Endpoint {
     pub(crate) fn new(config: &BackendConfig, secret: Secret, url: String) -> Result<Endpoint, Error> {
         let headers = bearer(&secret)?;
         let http = Http::new(config, secret, headers)?;
-        Ok(Endpoint { http, url, rejects_stream_options: AtomicBool::new(false) })
+        let is_small = is_small(config.model.as_deref().unwrap_or_default());
+        let max_tokens = if is_small { MAX_TOKENS_SMALL } else { MAX_TOKENS_DEFAULT };
+        Ok(Endpoint {
+            http,
+            url,
+            rejects_stream_options: AtomicBool::new(false),
+            budget: (max_tokens_name(config), max_tokens),
+            rejects_budget: AtomicBool::new(false),
+        })
     }
 
-    /// Sends a streaming request that asks for token counts.
+    /// Sends a streaming request that asks for token counts and has a token budget.
     ///
-    /// If the server rejects `stream_options`, sends the request once more without it and omits it from then on.
+    /// If the server rejects `stream_options` or the default budget, sends the request again without them and omits
+    /// them from then on.
     pub(crate) async fn send(&self, call: Call<'_>, mut body: Map<String, Value>) -> Result<Reply, Error> {
         const STREAM_OPTIONS: &str = "stream_options";
+        let (budget, max_tokens) = self.budget;
+        let mut extras = Vec::new();
+        if !body.contains_key(budget) && !self.rejects_budget.load(Ordering::Relaxed) {
+            body.insert(budget.to_owned(), json!(max_tokens));
+            let blamed_by = &["max_tokens", "max_completion_tokens", "context length"];
+            extras.push(Extra { name: budget, blamed_by, is_rejected: &self.rejects_budget });
+        }
         body.insert("stream".to_owned(), json!(true));
         if !self.rejects_stream_options.load(Ordering::Relaxed) {
             body.insert(STREAM_OPTIONS.to_owned(), json!({"include_usage": true}));
+            let blamed_by = &[STREAM_OPTIONS, "include_usage"];
+            extras.push(Extra { name: STREAM_OPTIONS, blamed_by, is_rejected: &self.rejects_stream_options });
         }
-        let outcome = self.post(call, &body).await;
-        let Err(Error::Rejected { status: 400 | 422, message }) = &outcome else { return outcome };
-        let is_named = message.contains(STREAM_OPTIONS) || message.contains("include_usage");
-        if !is_named || body.shift_remove(STREAM_OPTIONS).is_none() {
-            return outcome;
+        let mut outcome = self.post(call, &body).await;
+        let mut omitted = Vec::new();
+        while let Err(Error::Rejected { status: 400 | 422, message }) = &outcome {
+            let is_blamed = |extra: &mut Extra<'_>| extra.blamed_by.iter().any(|text| message.contains(text));
+            let blamed: Vec<Extra<'_>> = extras.extract_if(.., is_blamed).collect();
+            if blamed.is_empty() {
+                return outcome;
+            }
+            for extra in blamed {
+                body.shift_remove(extra.name);
+                omitted.push(extra);
+            }
+            outcome = self.post(call, &body).await;
         }
-        let outcome = self.post(call, &body).await;
-        // A message that merely quotes the request names the option too. Then the second attempt fails as well.
+        // A message that merely quotes the request names its members too. Then the last attempt fails as well.
         if !matches!(outcome, Err(Error::Rejected { .. })) {
-            self.rejects_stream_options.store(true, Ordering::Relaxed);
+            omitted.iter().for_each(|extra| extra.is_rejected.store(true, Ordering::Relaxed));
         }
         outcome
     }
@@ -127,20 +172,24 @@ pub(crate) struct Defaults {
     pub(crate) temperature: Option<f64>,
     pub(crate) seed: Option<u64>,
     pub(crate) max_tokens: Option<u32>,
-    /// The name of the token limit. OpenAI's newer models reject `max_tokens`; other servers know only that.
     pub(crate) max_tokens_name: &'static str,
+}
+
+/// Returns the name of the token budget. OpenAI's newer models reject `max_tokens`; other servers know only that.
+fn max_tokens_name(config: &BackendConfig) -> &'static str {
+    let info = config.info(slipform_types::Capabilities::default(), None);
+    let is_openai = info.dialect == Dialect::OpenAi.to_string();
+    if is_openai { "max_completion_tokens" } else { "max_tokens" }
 }
 
 impl Defaults {
     pub(crate) fn new(config: &BackendConfig) -> Defaults {
-        let info = config.info(slipform_types::Capabilities::default(), None);
-        let is_openai = info.dialect == Dialect::OpenAi.to_string();
         Defaults {
-            model: info.model,
+            model: config.model.clone().unwrap_or_default(),
             temperature: config.temperature,
             seed: config.seed,
             max_tokens: config.max_tokens,
-            max_tokens_name: if is_openai { "max_completion_tokens" } else { "max_tokens" },
+            max_tokens_name: max_tokens_name(config),
         }
     }
 

@@ -178,6 +178,7 @@ async fn json_object_format_includes_its_schema() {
         content-type: application/json
         model: "m"
         messages[]: {"role":"user","content":"Which colour?"}
+        max_tokens: 8192
         stream: true
         stream_options: {"include_usage":true}
         response_format: {"type":"json_object","schema":{"type":"object","properties":{"colour":{"type":"string"}}}}
@@ -217,4 +218,50 @@ async fn anthropic_empty_assistant_turn_gets_placeholder_text() {
     "#]],
     )
     .await;
+}
+
+/// Sends a request without a budget and returns the budget that the server receives.
+async fn sent_budget(kind: BackendKind, model: &str) -> serde_json::Value {
+    let server = ScriptedServer::start(Step::text("ok"));
+    let config = BackendConfig { model: Some(model.to_owned()), ..config(&server, kind) };
+    crate::support::ask(crate::support::open(&config).as_ref()).await.unwrap();
+    server.requests()[0].body["max_tokens"].clone()
+}
+
+#[tokio::test]
+async fn request_without_budget_gets_the_default_of_its_model_size() {
+    for kind in [BackendKind::OpenAi, BackendKind::Completions] {
+        assert_eq!(sent_budget(kind, "gpt-4o").await, 8_192, "{kind:?}");
+        assert_eq!(sent_budget(kind, "").await, 8_192, "{kind:?}");
+        assert_eq!(sent_budget(kind, "llama3.2:1b").await, 2_048, "{kind:?}");
+    }
+    assert_eq!(sent_budget(BackendKind::Anthropic, "claude").await, 4_096);
+}
+
+#[tokio::test]
+async fn default_budget_that_the_server_rejects_is_left_out_from_then_on() {
+    for message in [
+        "max_tokens is too large: 8192. This model supports at most 4096 completion tokens.",
+        "This model's maximum context length is 4096 tokens. However, you requested 8300 tokens.",
+    ] {
+        let body = json!({"error": {"message": message}}).to_string();
+        let server = ScriptedServer::respond(move |request, _| match request.body.get("max_tokens") {
+            Some(_) => Step::status(400).body(body.clone()),
+            None => Step::text("ok"),
+        });
+        let backend = crate::support::open(&config(&server, BackendKind::OpenAi));
+        for _ in 0..2 {
+            assert_eq!(crate::support::ask(backend.as_ref()).await.unwrap().text, "ok", "{message}");
+        }
+        assert_eq!(server.requests().len(), 3, "{message}");
+    }
+}
+
+#[tokio::test]
+async fn configured_budget_that_the_server_rejects_is_an_error() {
+    let body = json!({"error": {"message": "max_tokens is too large"}}).to_string();
+    let server = ScriptedServer::start(Step::status(400).body(body));
+    let config = BackendConfig { max_tokens: Some(9), ..config(&server, BackendKind::OpenAi) };
+    crate::support::ask(crate::support::open(&config).as_ref()).await.unwrap_err();
+    assert_eq!(server.requests().len(), 1);
 }

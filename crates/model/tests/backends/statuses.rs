@@ -41,7 +41,7 @@ async fn transient_status_after_last_retry_returns_server_message() {
 #[tokio::test]
 async fn rejection_is_not_retried_and_returns_server_message() {
     for kind in HTTP {
-        for status in [400, 401, 403, 404, 409, 413, 422] {
+        for status in [400, 401, 403, 404, 409, 413, 415, 422, 501] {
             let expected =
                 format!("Rejected: the backend refused the request with {status}: scripted status {status}");
             check(kind, Step::status(status), &expected, 1).await;

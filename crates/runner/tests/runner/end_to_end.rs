@@ -2,10 +2,14 @@
 
 use crate::support::contexts::{TestRun, clock, drive_to_end, journal, rung, test_run};
 use serde_json::{Value, json};
-use slipform_runner::{MemoryJournal, StopSignal};
+use slipform_model::{BackendConfig, connect};
+use slipform_runner::{LadderRung, MemoryJournal, StopSignal};
 use slipform_schema::Schema;
-use slipform_testkit::{ScriptedServer, Step, fixtures};
-use slipform_types::{BackendKind, EventBody, Failure, Outcome, RunErrorType, StructuredOutput, Success};
+use slipform_testkit::{Script, ScriptedServer, Step, fixtures};
+use slipform_types::{
+    BackendKind, Capabilities, EventBody, Failure, Outcome, RunErrorType, StructuredOutput, Success,
+    TierBackend,
+};
 
 const KINDS: [BackendKind; 3] = [BackendKind::OpenAi, BackendKind::Completions, BackendKind::Anthropic];
 
@@ -224,4 +228,38 @@ async fn server_that_refuses_the_format_is_asked_by_prompt() {
     let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
     let success = completed(run(&test_run(&agent(json!({})), "How old?", json!({}), ladder)).await);
     assert_eq!(success.receipt.calls, 2);
+}
+
+/// Runs an agent under `auto` on a server that always answers with this step, with two retries of the
+/// backend. Returns the error and the number of requests.
+async fn run_on_failing_server(step: Step) -> (slipform_types::RunError, usize) {
+    let server = ScriptedServer::start(Script::new([step]).repeat_last());
+    let mut config = BackendConfig::new("default", BackendKind::OpenAi);
+    config.base_url = Some(server.base_url());
+    config.model = Some("m".to_owned());
+    (config.retries, config.retry_base_seconds, config.timeout_seconds) = (2, 0.0, 0.2);
+    let backend = connect(&config, &|_| None).unwrap();
+    let tier =
+        TierBackend { tier: "default".to_owned(), backend: config.info(Capabilities::default(), None) };
+    let ladder = vec![LadderRung { tier, backend }];
+    let failure = failed(run(&test_run(&agent(json!({})), "How old?", json!({}), ladder)).await);
+    (failure.error, server.requests().len())
+}
+
+#[tokio::test]
+async fn transport_fault_consumes_no_contract_retry() {
+    let unavailable = RunErrorType::BackendUnavailable;
+    let rejected = RunErrorType::BackendRejected;
+    for (what, step, kind, requests) in [
+        ("closed", Step::close(), unavailable, 3),
+        ("503", Step::status(503), unavailable, 3),
+        ("timeout", Step::hang(), unavailable, 1),
+        ("401", Step::status(401), rejected, 1),
+        ("403", Step::status(403), rejected, 1),
+        ("404", Step::status(404), rejected, 1),
+    ] {
+        let (error, seen) = run_on_failing_server(step).await;
+        assert_eq!((error.kind, error.calls, error.retry_count), (kind, 1, 0), "{what}: {error:?}");
+        assert_eq!(seen, requests, "{what}");
+    }
 }
