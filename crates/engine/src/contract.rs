@@ -93,6 +93,17 @@ impl CompiledContract {
         }
     }
 
+    /// Returns whether rules apply in addition to the schema.
+    pub(crate) fn has_extra_rules(&self) -> bool {
+        !matches!(self.extra_rules, ExtraRules::Nothing)
+    }
+
+    /// Returns whether a value repeats the schema. A schema without required members is satisfied by itself.
+    pub(crate) fn is_repeated_by(&self, value: &Value) -> bool {
+        let wrapped = self.wrapped.as_ref().map(Schema::source);
+        [Some(self.schema.source()), wrapped].into_iter().flatten().any(|schema| repeats(schema, value))
+    }
+
     /// Returns whether the result is a universal response.
     pub(crate) fn is_universal(&self) -> bool {
         matches!(self.extra_rules, ExtraRules::Universal(_))
@@ -135,4 +146,21 @@ impl CompiledContract {
             .collect();
         if clean.is_empty() { "result".to_owned() } else { clean }
     }
+}
+
+/// Keywords that only a value that repeats its schema has in common with it.
+const STRUCTURE_KEYWORDS: [&str; 7] = ["items", "$ref", "$defs", "definitions", "allOf", "anyOf", "oneOf"];
+
+/// Returns whether a value has a subschema for each property of the schema, or is the schema itself.
+fn repeats(schema: &Value, value: &Value) -> bool {
+    let Some(properties) = schema["properties"].as_object().filter(|properties| !properties.is_empty())
+    else {
+        return STRUCTURE_KEYWORDS.iter().any(|keyword| schema.get(keyword).is_some()) && schema == value;
+    };
+    let is_subschema = |value: &Value| value.is_object() || value.is_boolean();
+    let Some(found) = value["properties"].as_object() else { return false };
+    !properties.contains_key("properties")
+        && value.get("type") == schema.get("type")
+        && found.len() == properties.len()
+        && properties.keys().all(|name| found.get(name).is_some_and(is_subschema))
 }

@@ -200,18 +200,18 @@ impl State {
         };
         // A backend that rejects a response format or a tool may still accept plain text. Faults of the
         // transport say nothing about the mode. Status 500 is a rejection only if the server blames the request.
-        let is_mode_failure = error.kind == CallErrorKind::Rejected
+        let is_mode_failure = plan.needs_features(!self.tools.callables.is_empty())
+            && error.kind == CallErrorKind::Rejected
             && error.status.is_some_and(|status| matches!(status, 400 | 415 | 422 | 500 | 501));
-        match is_mode_failure
-            .then(|| self.ladder.next_route(&plan, !self.tools.callables.is_empty()))
-            .flatten()
-        {
-            Some(route) => self.retry(
-                rejection,
-                CallPlan { request_kind: RequestKind::First, narrow: None, ..plan.on(route) },
-            ),
-            None => self.escalate_or_fail(rejection),
+        let may_retry = self.ladder.rung.retries < self.retries_max();
+        let route = (is_mode_failure && may_retry).then(|| self.ladder.next_route()).flatten();
+        if let Some(route) = route {
+            let plan = CallPlan { request_kind: RequestKind::First, narrow: None, ..plan.on(route) };
+            return self.retry(rejection, plan);
         }
+        // A backend that answered in another mode is available, and its answers did not meet the contract.
+        let unmet = self.ladder.rung.unmet.take().filter(|_| is_mode_failure);
+        self.escalate_or_fail(unmet.unwrap_or(rejection));
     }
 
     /// Plans a retry, or escalates if the retries of this rung are used up.

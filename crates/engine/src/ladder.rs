@@ -5,6 +5,7 @@ use slipform_types::{BackendInfo, Limits, TierBackend};
 use crate::call_plan::{CallPlan, PlannedCall, RequestKind};
 use crate::output_mode::Route;
 use crate::prompt::Form;
+use crate::reply::Rejection;
 
 /// The escalation ladder of a run. Empty until the first attempt begins, and for programs.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +29,8 @@ pub(crate) struct RungState {
     pub(crate) has_tried_patch: bool,
     /// Whether the model was already reminded to call the tool.
     pub(crate) has_reminded: bool,
+    /// Why the answer on an earlier route of this rung was rejected.
+    pub(crate) unmet: Option<Rejection>,
 }
 
 impl RungState {
@@ -101,12 +104,8 @@ impl Ladder {
         CallPlan { request_kind: RequestKind::First, narrow: None, is_retry: false, budget, ..plan }
     }
 
-    /// Returns the route after one that failed. Only modes that depend on backend features can fail
-    /// this way, and tool calls of an agent that has callables.
-    pub(crate) fn next_route(&mut self, plan: &CallPlan, has_callables: bool) -> Option<Route> {
-        if !plan.needs_features(has_callables) {
-            return None;
-        }
+    /// Returns the route after one that failed.
+    pub(crate) fn next_route(&mut self) -> Option<Route> {
         let next = *self.rung.routes.get(self.rung.at + 1)?;
         self.rung.at += 1;
         Some(next)

@@ -94,8 +94,9 @@ pub(crate) fn routes(
 pub(crate) fn subtask_plan_routes(backend: &BackendInfo) -> Vec<Route> {
     let may_call = matches!(backend.structured_output, StructuredOutput::Auto | StructuredOutput::Tool);
     let calls = calls_tools(backend) && may_call && backend.kind != BackendKind::Embedded;
-    let others =
-        modes(Strategy::Auto, backend).into_iter().filter(|mode| !calls || *mode != OutputMode::Tool);
+    let mut others = modes(Strategy::Auto, backend);
+    others.retain(|mode| !calls || *mode != OutputMode::Tool);
+    others.dedup();
     let modes = calls.then_some(OutputMode::Tool).into_iter().chain(others);
     modes.map(|mode| Route { mode, protocol: Protocol::Tools }).collect()
 }
@@ -173,7 +174,8 @@ fn native_mode(backend: &BackendInfo) -> OutputMode {
     }
 }
 
-/// Returns the best mode that the capabilities support, followed by `Prompt` as the last resort.
+/// Returns the best mode that the capabilities support, followed by `Prompt`. A model that answers neither is
+/// asked in the other modes that the backend may support, and then by `Prompt` again.
 fn modes_from_capabilities(backend: &BackendInfo) -> Vec<OutputMode> {
     let found = &backend.capabilities;
     let first = match backend.kind {
@@ -191,7 +193,27 @@ fn modes_from_capabilities(backend: &BackendInfo) -> Vec<OutputMode> {
         BackendKind::Anthropic => Some(OutputMode::Tool),
         BackendKind::OpenAi | BackendKind::Replay => Some(OutputMode::JsonSchema),
     };
-    first.into_iter().chain([OutputMode::Prompt]).collect()
+    let others = untried_modes(backend, first);
+    let again = (!others.is_empty()).then_some(OutputMode::Prompt);
+    first.into_iter().chain([OutputMode::Prompt]).chain(others).chain(again).collect()
+}
+
+/// Returns the modes besides `first` that a backend may support, as far as its capabilities are known.
+fn untried_modes(backend: &BackendInfo, first: Option<OutputMode>) -> Vec<OutputMode> {
+    let is_known_to_fail = |support: Support| matches!(support, Support::Refused | Support::Ignored);
+    let found = &backend.capabilities;
+    let mut modes = Vec::new();
+    if matches!(backend.kind, BackendKind::OpenAi | BackendKind::Anthropic | BackendKind::Replay) {
+        let is_native = first.is_some_and(OutputMode::is_native);
+        if !is_native && !is_known_to_fail(found.json_schema) {
+            modes.push(OutputMode::JsonSchema);
+        }
+        let may_call = !is_known_to_fail(found.tools) && found.forced_tools != Support::Refused;
+        if first != Some(OutputMode::Tool) && may_call {
+            modes.push(OutputMode::Tool);
+        }
+    }
+    modes
 }
 
 #[cfg(test)]
@@ -214,11 +236,12 @@ mod tests {
     }
 
     #[test]
-    fn auto_uses_supported_mode_and_falls_back_to_prompt() {
+    fn auto_uses_supported_mode_then_prompt_then_untried_modes() {
+        use OutputMode::{JsonSchema, Prompt, Tool};
         let auto = |kind, capabilities| modes(Strategy::Auto, &backend(kind, capabilities));
         let unknown = Capabilities::default();
-        assert_eq!(auto(BackendKind::OpenAi, unknown), [OutputMode::JsonSchema, OutputMode::Prompt]);
-        assert_eq!(auto(BackendKind::Anthropic, unknown), [OutputMode::Tool, OutputMode::Prompt]);
+        assert_eq!(auto(BackendKind::OpenAi, unknown), [JsonSchema, Prompt, Tool, Prompt]);
+        assert_eq!(auto(BackendKind::Anthropic, unknown), [Tool, Prompt, JsonSchema, Prompt]);
         assert_eq!(auto(BackendKind::Completions, unknown), [OutputMode::Prompt]);
         let ignored = Capabilities {
             json_schema: Support::Ignored,

@@ -26,7 +26,13 @@ pub(crate) struct Parts {
     pub(crate) schema: Schema,
     /// The repairs of the document outside the parts.
     repairs: Vec<Repair>,
+    /// The document without the parts, if the model has to see it: a rule compares a part with it.
+    pub(crate) context: Option<Value>,
 }
+
+/// Keywords of rules that compare members of an object with each other.
+const SPANNING_KEYWORDS: [&str; 9] =
+    ["if", "then", "else", "anyOf", "oneOf", "not", "dependentSchemas", "dependentRequired", "dependencies"];
 
 /// A part of a document.
 #[derive(Debug, Clone)]
@@ -58,7 +64,22 @@ impl Parts {
             }
             Some(place)
         });
-        Parts::at_places(schema, candidate.clone(), places.collect::<Option<Vec<_>>>()?)
+        let mut parts = Parts::at_places(schema, candidate.clone(), places.collect::<Option<Vec<_>>>()?)?;
+        let is_spanning = |path: &str| path.split('/').any(|segment| SPANNING_KEYWORDS.contains(&segment));
+        if violations.list.iter().any(|violation| is_spanning(&violation.schema_path)) {
+            parts.show_context();
+        }
+        Some(parts)
+    }
+
+    /// Shows the document without the parts.
+    pub(crate) fn show_context(&mut self) {
+        let mut rest = self.base.clone();
+        // Items keep their places, so that the paths of the parts stay right.
+        for part in self.list.iter().filter(|part| matches!(part.segments.last(), Some(Segment::Key(_)))) {
+            remove(&mut rest, &part.segments);
+        }
+        self.context = Some(rest);
     }
 
     /// Returns the rest of a truncated document: the missing members and the member that was cut.
@@ -117,7 +138,7 @@ impl Parts {
             return None;
         }
         let schema = Schema::compile(&document(&list)).ok()?;
-        Some(Parts { base, list, schema, repairs: Vec::new() })
+        Some(Parts { base, list, schema, repairs: Vec::new(), context: None })
     }
 
     /// Keeps the repairs of the document that are outside the parts.

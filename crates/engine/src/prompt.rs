@@ -259,6 +259,10 @@ pub(crate) fn patch_retry(
     if !now.is_empty() && retry_reason != RetryReason::CutOff {
         text.push_str(&format!("\n\n## Current Values\n{}", now.join("\n")));
     }
+    if let Some(rest) = &parts.context {
+        let rest = shortened(&rest.to_string(), previous_characters(mode));
+        text.push_str(&format!("\n\n## The Rest Of Your Response\n{rest}"));
+    }
     // In tool mode only a call is read, so the retry must not ask for bare JSON.
     let last = match mode {
         OutputMode::Tool => format!("Please call {tool} with that object as its arguments."),

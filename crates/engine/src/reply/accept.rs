@@ -23,12 +23,15 @@ use crate::error::Error;
 use crate::prompt::RetryReason;
 use crate::state::{RETRIES_WITHOUT_CONTRACT, State};
 
+/// The violation of a value that is the schema of the contract.
+const SCHEMA_REPEATED: &str = "$: the response repeats the schema instead of a value that satisfies it";
+
 /// A stage of acceptance. [`State::accept`] lists them in order.
 #[derive(Debug)]
 enum Stage {
     /// Reads the value or the text of the answer.
     Extract,
-    /// The value satisfies the schema of the contract.
+    /// The value satisfies the schema of the contract and does not repeat it.
     Validate,
     /// The value satisfies the rules beyond the schema.
     ExtraRules,
@@ -146,10 +149,13 @@ impl State {
     }
 
     fn validate(&self, answer: &Answer) -> Result<(), Stop> {
-        match &answer.content {
-            Content::Value(reading) if !reading.is_valid() => Err(Stop::Invalid(reading.violations.clone())),
-            _ => Ok(()),
+        let Content::Value(reading) = &answer.content else { return Ok(()) };
+        if self.contract().is_some_and(|contract| contract.is_repeated_by(&reading.value)) {
+            let errors = vec![SCHEMA_REPEATED.to_owned()];
+            let message = "Output repeated the schema";
+            return Err(Stop::Rejected(Rejection::unmet(RetryReason::Mismatch, errors, message)));
         }
+        if reading.is_valid() { Ok(()) } else { Err(Stop::Invalid(reading.violations.clone())) }
     }
 
     fn apply_extra_rules(&self, answer: &Answer) -> Result<(), Stop> {

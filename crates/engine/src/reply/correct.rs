@@ -142,7 +142,8 @@ impl State {
         // Arguments that do not parse still count as a call and are answered as one.
         let called = plan.mode == OutputMode::Tool && rejection.kind != RunErrorType::ResultNotSubmitted;
         if invalid_result.is_none() && retry_reason == RetryReason::NoAnswer && !called {
-            if let Some(route) = self.ladder.next_route(&plan, !self.tools.callables.is_empty()) {
+            if let Some(route) = self.ladder.next_route() {
+                self.ladder.rung.unmet = Some(rejection.clone());
                 plan = plan.on(route);
                 plan.request_kind = RequestKind::Full { retry_reason, errors, previous: reply_text(reply) };
                 return self.retry(rejection, plan);
@@ -156,7 +157,8 @@ impl State {
                 return self.retry(rejection, plan);
             }
         }
-        let is_echo = echoes_schema(self.contract().map(|contract| &contract.definition.schema), &reply.text);
+        let schema = self.contract().map(|contract| &contract.definition.schema);
+        let is_echo = echoes_schema(schema, &reply_text(reply));
         let wanted = self.contract().map(|contract| contract.options().schema_form);
         if is_echo && wanted == Some(SchemaForm::Auto) {
             plan.form = Form::Compact;
@@ -197,11 +199,16 @@ impl State {
             }
             Correction::Auto => false,
         };
-        let parts = Parts::of(&contract.schema, &candidate, &violations)?.after(repairs);
+        let mut parts = Parts::of(&contract.schema, &candidate, &violations)?.after(repairs);
+        // The rules beyond a schema compare members with each other.
+        if contract.has_extra_rules() && contract.schema.is_valid(&candidate) {
+            parts.show_context();
+        }
         let whole = candidate.to_string().len();
         let shown = contract.definition.schema.to_string().len();
         let full_cost = 2 * whole + shown;
-        let patch_cost = 2 * parts.size() + parts.schema.source().to_string().len();
+        let context = parts.context.as_ref().map_or(0, |context| context.to_string().len());
+        let patch_cost = 2 * parts.size() + context + parts.schema.source().to_string().len();
         (forced || patch_cost * 2 < full_cost).then_some(parts)
     }
 
@@ -210,7 +217,7 @@ impl State {
         let mut plan = plan;
         if rejection.retry_reason == RetryReason::Envelope
             && plan.mode.is_native()
-            && let Some(route) = self.ladder.next_route(&plan, !self.tools.callables.is_empty())
+            && let Some(route) = self.ladder.next_route()
         {
             plan = plan.on(route);
         }

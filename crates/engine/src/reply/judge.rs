@@ -91,7 +91,9 @@ impl Verdict {
     /// acceptance.
     pub(super) fn is_acceptable(&self, contract: &CompiledContract) -> bool {
         matches!(self, Verdict::Value(reading)
-            if reading.is_valid() && contract.extra_violations(&reading.value).is_empty())
+            if reading.is_valid()
+                && !contract.is_repeated_by(&reading.value)
+                && contract.extra_violations(&reading.value).is_empty())
     }
 
     /// Returns the value if it is acceptable.
@@ -121,17 +123,10 @@ pub(crate) fn judge(contract: &CompiledContract, context: &JudgeContext<'_>, rep
     }
     if context.mode == OutputMode::Tool {
         let submitted = judge_submission(contract, context, reply);
-        if submitted != Verdict::NotSubmitted || !context.text_counts {
+        if submitted != Verdict::NotSubmitted {
             return submitted;
         }
-        let mut found = judge_text(contract, context, &reply.text);
-        return match found.acceptable_mut(contract) {
-            Some(reading) => {
-                reading.flags.push("extracted_from_text");
-                found
-            }
-            None => Verdict::NotSubmitted,
-        };
+        return judge_unsubmitted(contract, context, &reply.text);
     }
     if reply.text.trim().is_empty() {
         return Verdict::Empty { has_reasoning: !reply.reasoning.trim().is_empty() };
@@ -167,6 +162,34 @@ fn judge_submission(contract: &CompiledContract, context: &JudgeContext<'_>, rep
         }
     }
     last
+}
+
+/// Judges the text of a reply that does not call the tool. A result in it is accepted where text counts. An attempt
+/// at one is told its violations, which helps the model more than the missing call does.
+fn judge_unsubmitted(contract: &CompiledContract, context: &JudgeContext<'_>, text: &str) -> Verdict {
+    let mut found = judge_text(contract, context, text);
+    if let Some(reading) = found.acceptable_mut(contract) {
+        reading.flags.push("extracted_from_text");
+        return if context.text_counts { found } else { Verdict::NotSubmitted };
+    }
+    match found {
+        Verdict::Value(reading) if is_attempt(contract, &reading.value) => Verdict::Value(reading),
+        _ => Verdict::NotSubmitted,
+    }
+}
+
+/// Returns whether a value is meant as a result: an object with a member of the contract, or a list if the contract
+/// asks for one.
+fn is_attempt(contract: &CompiledContract, value: &Value) -> bool {
+    let declared = contract.schema.source()["properties"].as_object();
+    match value {
+        Value::Object(members) => {
+            let is_declared = |name: &String| declared.is_none_or(|declared| declared.contains_key(name));
+            members.keys().any(is_declared) || contract.is_repeated_by(value)
+        }
+        Value::Array(_) => contract.wrapped.is_some(),
+        _ => false,
+    }
 }
 
 /// Judges a text by the schema of a contract.

@@ -8,7 +8,7 @@ use super::judge::{SUBMIT, Verdict};
 use crate::prompt::RetryReason;
 
 /// The reason why a reply is rejected, as reported in a failure and in a retry.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Rejection {
     pub(crate) kind: RunErrorType,
     pub(crate) retry_reason: RetryReason,
