@@ -2,12 +2,13 @@
 //! failures.
 
 use serde_json::Value;
+use slipform_schema::impossible_part;
 use slipform_types::{
-    AgentCard, CallError, CallErrorKind, ChildEnd, EventBody, Failure, Outcome, Protocol, Reply, RunError,
-    RunErrorType, Rung as ReceiptRung, SchemaForm, StopReason, ToolCall, UniversalResponse,
+    AgentCard, CallError, CallErrorKind, ChildEnd, EventBody, Failure, Outcome, Protocol, RUN_FAILS, Reply,
+    RunError, RunErrorType, Rung as ReceiptRung, SchemaForm, StopReason, ToolCall, UniversalResponse,
 };
 
-use crate::call_plan::{CallPlan, RequestKind};
+use crate::call_plan::{CallPlan, PlannedCall, RequestKind};
 use crate::contract::CompiledContract;
 use crate::envelope;
 use crate::error::Error;
@@ -36,6 +37,15 @@ impl State {
         let wanted = options.map_or(SchemaForm::Auto, |options| options.schema_form);
         self.ladder.enter(index, routes, Form::of(wanted, tier.backend.small), limits);
         self.usage.enter_rung(ReceiptRung { tier: tier.tier, backend: tier.backend.name, calls: 0 });
+    }
+
+    /// Fails the run if no value satisfies its contract. Every call would be in vain, and some backends would reject it.
+    pub(crate) fn fail_if_impossible(&mut self) {
+        let part = self.contract().and_then(|contract| impossible_part(contract.schema.source()));
+        let Some(part) = part else { return };
+        let message = format!("No value satisfies the output schema: {part} allows nothing");
+        let errors = vec![format!("{part}: no value satisfies the schema")];
+        self.fail(RunErrorType::OutputSchemaValidationFailed, message, errors);
     }
 
     /// Begins the orchestration of the run by a team of agents.
@@ -223,8 +233,23 @@ impl State {
         self.ladder.rung.retries += 1;
         let consequence = format!("retry {} of {most}: {}", self.ladder.rung.retries, plan.describe());
         let (errors, cause) = (rejection.errors, Some(rejection.kind));
-        self.decisions.note(EventBody::ValidationFailed { errors, consequence, cause });
-        self.ladder.call = Some(CallPlan { is_retry: true, ..plan }.into());
+        let planned = PlannedCall::from(CallPlan { is_retry: true, ..plan });
+        let prepared = self.request_context().map(|context| planned.prepared(&context));
+        let correction =
+            prepared.and_then(|prepared| Some(prepared.request.messages.last()?.content.clone()));
+        self.decisions.note(EventBody::ValidationFailed { errors, consequence, cause, correction });
+        self.ladder.call = Some(planned);
+    }
+
+    /// Fails the run because of its last answer.
+    pub(crate) fn fail_answer(&mut self, kind: RunErrorType, message: String, errors: Vec<String>) {
+        self.decisions.note(EventBody::ValidationFailed {
+            errors: errors.clone(),
+            consequence: RUN_FAILS.to_owned(),
+            cause: Some(kind),
+            correction: None,
+        });
+        self.fail(kind, message, errors);
     }
 
     /// Enters the next rung, or fails the run if no rung is left.
@@ -247,13 +272,11 @@ impl State {
         }
         let retries = self.usage.retries;
         let plural = if retries == 1 { "retry" } else { "retries" };
-        let message = if is_call {
-            rejection.message
-        } else {
-            format!("{} after {retries} {plural}", rejection.message)
-        };
-        let errors = if is_call { Vec::new() } else { rejection.errors };
-        self.fail(rejection.kind, message, errors);
+        if is_call {
+            return self.end(rejection.kind, rejection.message);
+        }
+        let message = format!("{} after {retries} {plural}", rejection.message);
+        self.fail_answer(rejection.kind, message, rejection.errors);
     }
 
     /// Fails the run for a reason that a retry cannot fix.

@@ -191,6 +191,12 @@ impl State {
             self.ladder = Ladder::new(ladder);
             return self.begin_orchestration(agents);
         }
+        self.fail_if_impossible();
+        if self.decisions.has_outcome() {
+            self.ladder = Ladder::new(ladder);
+            return Ok(());
+        }
+        let Some(task) = &self.task else { return Ok(()) };
         let callables = Callables::of(tools, agents)?;
         let uses_actions = task.blueprint.protocol == Protocol::Actions;
         let envelope = (uses_actions || !callables.is_empty())

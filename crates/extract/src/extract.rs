@@ -19,7 +19,12 @@ pub fn extract(text: &str, schema: Option<&Schema>, options: &Options) -> Outcom
         return Outcome::TooLong { bytes: text.len(), limit: options.text_bytes_max };
     }
     if options.strict_json_only {
-        return exact(text, text, schema);
+        return match exact(text, text, schema) {
+            Outcome::NotFound { .. } if is_json_in_text(text) => {
+                Outcome::NotFound { reason: TEXT_AROUND.to_owned() }
+            }
+            outcome => outcome,
+        };
     }
     if !options.extract_json {
         return exact(text, text.trim(), schema);
@@ -89,6 +94,21 @@ pub fn extract_bytes(bytes: &[u8], schema: Option<&Schema>, options: &Options) -
             Outcome::Valid(extraction)
         }
         other => other,
+    }
+}
+
+/// The reason if a text has JSON, but not alone.
+const TEXT_AROUND: &str = "there is text around the JSON, and only the JSON is allowed (strict_json_only)";
+
+/// Returns whether a text that is not a document contains exact JSON beside other text.
+fn is_json_in_text(text: &str) -> bool {
+    let options = Options { strict_json_only: false, ..Options::default() };
+    match extract(text, None, &options) {
+        Outcome::Valid(Extraction { value, repairs }) => {
+            let is_container = value.is_object() || value.is_array();
+            is_container && repairs.iter().all(|repair| repair.kind == RepairKind::TextRemoved)
+        }
+        _ => false,
     }
 }
 

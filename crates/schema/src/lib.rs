@@ -13,6 +13,7 @@
 //! - `walk`, `refs`: find the subschemas of a document and resolve its references.
 //! - `shape`: [`Shape`], a view of one place of a schema, used by `slipform-extract` to coerce values.
 //! - `lint`: finds likely mistakes in schemas that compile.
+//! - `impossible`: [`impossible_part`] finds schemas that no value satisfies.
 //! - `lower`: [`lower`] rewrites a schema into the keywords that a backend enforces; [`restore`] reverts its
 //!   nulls in replies.
 //! - `wrap`: [`wrap_root`] puts a schema under a root object; [`subschema_document`] extracts one place as a
@@ -50,6 +51,7 @@ mod budget;
 mod compact;
 mod error;
 mod explain;
+mod impossible;
 mod limits;
 mod lint;
 mod lower;
@@ -69,6 +71,7 @@ mod wrap;
 pub use budget::{EXPLANATION_STEPS_MAX, VALIDATION_STEPS_MAX};
 pub use compact::{compact, compact_within};
 pub use error::Error;
+pub use impossible::impossible_part;
 pub use jsonschema::Draft;
 pub use limits::{
     EXPANSION_MAX, PATTERNS_MAX, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SUBSCHEMAS_MAX, VALUE_DEPTH_MAX,

@@ -157,6 +157,10 @@ pub enum EventBody {
         /// The type of the run's error if no further step were possible.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<RunErrorType>,
+        /// The message that the retry sends to the model; `None` if no retry follows, and in journals of earlier
+        /// versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        correction: Option<String>,
     },
     /// The run continues on the next tier.
     Escalated {

@@ -58,7 +58,9 @@ pub use model::{
     Usage,
 };
 pub use orchestration::{ALL_AGENTS, Clarity, Subtask};
-pub use outcome::{Failure, NOT_SUBMITTED, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
+pub use outcome::{
+    Failure, NOT_SUBMITTED, Outcome, RUN_FAILS, RunError, RunErrorType, RunStatus, Salvage, Success,
+};
 pub use project_dir::{PROTECTED_FOLDERS, ProjectDir, protected_folder};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
 pub use suggest::closest;

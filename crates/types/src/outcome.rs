@@ -8,6 +8,9 @@ use crate::Receipt;
 /// The violation for a reply that should have called `submit_result` and did not.
 pub const NOT_SUBMITTED: &str = "$: no result was submitted";
 
+/// The consequence of the last failed validation of a run. The end of the run reports the same errors.
+pub const RUN_FAILS: &str = "the run fails";
+
 /// The outcome of a run: a result or a typed failure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
@@ -77,6 +80,8 @@ pub enum RunErrorType {
     OutputTruncated,
     /// The model declined, or a content filter intervened.
     Refused,
+    /// The run has no contract, and the model wrote nothing.
+    EmptyReply,
     /// The backend is unreachable or overloaded.
     BackendUnavailable,
     /// The backend refuses the request.
@@ -95,11 +100,12 @@ pub enum RunErrorType {
 
 impl RunErrorType {
     /// All types, in the order of the documentation.
-    pub const ALL: [RunErrorType; 11] = [
+    pub const ALL: [RunErrorType; 12] = [
         RunErrorType::OutputSchemaValidationFailed,
         RunErrorType::ResultNotSubmitted,
         RunErrorType::OutputTruncated,
         RunErrorType::Refused,
+        RunErrorType::EmptyReply,
         RunErrorType::BackendUnavailable,
         RunErrorType::BackendRejected,
         RunErrorType::ToolFailed,
@@ -116,6 +122,7 @@ impl RunErrorType {
             RunErrorType::ResultNotSubmitted => "result_not_submitted",
             RunErrorType::OutputTruncated => "output_truncated",
             RunErrorType::Refused => "refused",
+            RunErrorType::EmptyReply => "empty_reply",
             RunErrorType::BackendUnavailable => "backend_unavailable",
             RunErrorType::BackendRejected => "backend_rejected",
             RunErrorType::ToolFailed => "tool_failed",
@@ -139,6 +146,9 @@ impl RunErrorType {
                 "Raise max_tokens of the agent or of the backend, or ask for less at once."
             }
             RunErrorType::Refused => "Reword the request, or run it with another model.",
+            RunErrorType::EmptyReply => {
+                "Run it again with another model, or check the backend's chat template and max_tokens."
+            }
             RunErrorType::BackendUnavailable => {
                 "Check that the backend runs and can be reached at its base_url, then run it again."
             }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use slipform_model::{Error, Watch};
 use slipform_runner::{ModelCall, Progress, RunContext};
-use slipform_types::EventBody;
+use slipform_types::{EventBody, RUN_FAILS};
 
 use super::tree::Tree;
 use crate::output;
@@ -84,6 +84,8 @@ impl ProgressLine {
             return self.log(agent, &text);
         }
         let text = match body {
+            // The error of the run follows and says the same.
+            EventBody::ValidationFailed { consequence, .. } if consequence == RUN_FAILS => return,
             EventBody::ValidationFailed { errors, consequence, .. } => {
                 let more = errors.len().saturating_sub(1);
                 let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slipform_store::{Milestone, RunFacts, StoredEvent};
-use slipform_types::{EventBody, NOT_SUBMITTED, RunError, RunErrorType, RunStatus, timestamp};
+use slipform_types::{EventBody, NOT_SUBMITTED, RUN_FAILS, RunError, RunErrorType, RunStatus, timestamp};
 
 /// A run has ended.
 const COMPLETED: &str = "orchestrator.specialist.completed";
@@ -73,6 +73,8 @@ pub(super) fn lines(milestone: &Milestone) -> Vec<Line> {
     let line = |kind, more| line(kind, event, run, more);
     let line_of = |(kind, more)| line(kind, more);
     match &body {
+        // The end of the run has the same errors, and journals of earlier versions have only the end.
+        EventBody::ValidationFailed { consequence, .. } if consequence == RUN_FAILS => Vec::new(),
         EventBody::ValidationFailed { errors, cause, .. } => {
             failed_reply(*cause, errors).map(line_of).into_iter().collect()
         }
@@ -90,7 +92,7 @@ pub(super) fn lines(milestone: &Milestone) -> Vec<Line> {
         }
         EventBody::RunCompleted { status, error, .. } => {
             let error = error.as_deref();
-            // The last failed validation has no event of its own, so it is derived from the end.
+            // The line of the last failed validation is derived from the end.
             let last = error.and_then(|error| failed_reply(Some(error.kind), &error.validation_errors));
             last.map(line_of).into_iter().chain([line(COMPLETED, completed(run, *status, error))]).collect()
         }
@@ -274,6 +276,15 @@ mod tests {
             2000-02-29T00:00:00.007Z agent.validation.failed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Verification failed: $.summary: required property is missing"}
             2000-02-29T00:00:00.007Z orchestrator.specialist.completed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"success":false,"status":"failed","backend":"small","first_pass":false,"retries":1,"missing_submits":0,"escalations":0,"tokens":40,"duration_ms":12,"error_code":"output_schema_validation_failed"}
         "#]],
+        );
+    }
+
+    #[test]
+    fn last_failed_validation_has_no_second_line() {
+        check(
+            &json!({"event_type": "validation_failed", "errors": ["$.a: no"], "consequence": "the run fails",
+                "cause": "output_schema_validation_failed"}),
+            &expect![[""]],
         );
     }
 

@@ -182,7 +182,7 @@ fn failed_validation(error: &str) -> EventBody {
         RunErrorType::OutputSchemaValidationFailed
     };
     let (errors, consequence) = (vec![error.to_owned()], "retry 1 of 3".to_owned());
-    EventBody::ValidationFailed { errors, consequence, cause: Some(cause) }
+    EventBody::ValidationFailed { errors, consequence, cause: Some(cause), correction: None }
 }
 
 fn receipt(retries: u32) -> Box<Receipt> {

@@ -137,6 +137,9 @@ impl State {
             }
             Stop::Unclear(questions) => self.ask_follow_up(answer, &questions),
             Stop::Escalate(rejection) => self.escalate_or_fail(rejection),
+            Stop::Failed { kind: kind @ RunErrorType::OutputSchemaValidationFailed, message, errors } => {
+                self.fail_answer(kind, message, errors);
+            }
             Stop::Failed { kind, message, errors } => self.fail(kind, message, errors),
             Stop::Wait(wait) => self.acceptance.wait(answer, wait),
         }

@@ -49,7 +49,7 @@ impl State {
     /// Asks for a correction in the protocol of the reply. A program is not retried.
     pub(super) fn correct(&mut self, source: Source, rejection: Rejection, invalid: Option<InvalidResult>) {
         let Some(ModelReply { plan, reply }) = source.into_model_reply() else {
-            return self.fail(rejection.kind, rejection.message, rejection.errors);
+            return self.fail_answer(rejection.kind, rejection.message, rejection.errors);
         };
         match plan.protocol {
             Protocol::Actions => self.correct_envelope(plan, &reply, rejection),

@@ -70,13 +70,14 @@ fn text_in_reply(answered: &ModelReply, backend: Option<&BackendInfo>) -> Result
     }
     let is_forced = backend.is_some_and(|backend| backend.structured_output == StructuredOutput::Universal);
     let answer = if is_forced { message_text(&reply.text) } else { Ok(reply.text.clone()) };
-    let reason = match answer {
+    let (kind, reason) = match answer {
         Ok(text) if !text.trim().is_empty() => return Ok(Content::Text(text)),
-        Ok(_) => "it was empty".to_owned(),
-        Err(error) => error,
+        Ok(_) => (RunErrorType::EmptyReply, "it was empty".to_owned()),
+        Err(error) => (RunErrorType::OutputSchemaValidationFailed, error),
     };
     let errors = vec![format!("$: {reason}")];
-    Err(Stop::TextRejected(Rejection::unmet(RetryReason::NoAnswer, errors, "The model gave no answer")))
+    let rejection = Rejection::unmet(RetryReason::NoAnswer, errors, "The model gave no answer");
+    Err(Stop::TextRejected(Rejection { kind, ..rejection }))
 }
 
 /// Reads a value from the parameters or the content of the last action.
@@ -103,7 +104,8 @@ fn text_in_action(action: &LastAction) -> Result<Content, Stop> {
         return Ok(Content::Text(action.content.clone()));
     }
     let errors = vec!["$.content: the answer is empty".to_owned()];
-    Err(Stop::Rejected(Rejection::unmet(RetryReason::Envelope, errors, "The model gave no answer")))
+    let rejection = Rejection::unmet(RetryReason::Envelope, errors, "The model gave no answer");
+    Err(Stop::Rejected(Rejection { kind: RunErrorType::EmptyReply, ..rejection }))
 }
 
 /// Reads a value from a reply that is not an action, if the server forces the form of the result on
@@ -142,7 +144,8 @@ fn value_in_output(output: &str, contract: Option<&CompiledContract>) -> Result<
         _ if output.is_empty() => {
             "it is empty; the program has to write its result there, as JSON".to_owned()
         }
-        Outcome::NotFound { reason } => reason,
+        // A program has no such option: its output is always read this way.
+        Outcome::NotFound { reason } => reason.trim_end_matches(" (strict_json_only)").to_owned(),
         _ => "the text is not one JSON document".to_owned(),
     };
     let message = format!("the program's standard output is no result: {reason}");

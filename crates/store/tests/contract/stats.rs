@@ -133,7 +133,8 @@ pub(crate) async fn milestones_have_positions_and_selected_bodies(test: &Fixture
     test.delegate(&parent, "writer", ExecutionMode::AsyncPoll).await;
     let fence = test.claim().await.fence;
     let (errors, consequence) = (vec!["$: no".to_owned()], "retry 1 of 3".to_owned());
-    let failed_validation = EventBody::ValidationFailed { errors, consequence, cause: None };
+    let failed_validation =
+        EventBody::ValidationFailed { errors, consequence, cause: None, correction: None };
     test.append(&fence, 1, vec![message("draft"), failed_validation]).await.unwrap();
     test.finish(&fence, 2, completed(receipt(&["small"], 1, 0))).await.unwrap();
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use slipform_engine::{ModelCall, State};
 use slipform_schema::{Schema, universal};
-use slipform_types::{EventBody, NOT_SUBMITTED, Outcome, Role, RunErrorType};
+use slipform_types::{EventBody, NOT_SUBMITTED, Outcome, RUN_FAILS, Role, RunErrorType};
 
 use crate::support::script::{Case, RunRecord};
 
@@ -94,6 +94,7 @@ pub(crate) fn check_invariants(case: &Case, record: &RunRecord) -> Result<(), St
     let on_rungs: u32 = receipt.rungs.iter().map(|rung| rung.calls).sum();
     check_equal("calls on the rungs", &json!(calls), &json!(on_rungs))?;
     check_equal("retries", &json!(count_retries(&record.bodies)), &json!(receipt.retries))?;
+    check_validation_events(record)?;
     check_equal("missing submits", &json!(unsubmitted(record)), &json!(receipt.missing_submits))?;
     let excess_call = record.calls.iter().find(|call| call.number > call.of);
     excess_call.map_or(Ok(()), |call| Err(format!("call {} of {}", call.number, call.of)))
@@ -153,8 +154,44 @@ fn unsubmitted(record: &RunRecord) -> usize {
         EventBody::Escalated { reason, .. } => reason == NOT_SUBMITTED,
         _ => false,
     };
-    let was_last = matches!(&record.outcome, Outcome::Failed(failure) if failure.error.kind == RunErrorType::ResultNotSubmitted);
-    record.bodies.iter().filter(is_missing_submit).count() + usize::from(was_last)
+    record.bodies.iter().filter(is_missing_submit).count()
+}
+
+/// Checks that the journal has the message of every retry, and the errors of the last failed answer.
+fn check_validation_events(record: &RunRecord) -> Result<(), String> {
+    let mut calls = record.calls.iter();
+    let mut expected = None;
+    for body in &record.bodies {
+        match body {
+            EventBody::ValidationFailed { correction, .. } => expected = correction.clone(),
+            EventBody::Escalated { .. } => expected = None,
+            body if ends_call(body) => {
+                let call = calls.next().ok_or("a reply without a call")?;
+                let asked = call.request.messages.last().map(|message| message.content.clone());
+                if let Some(expected) = expected.take() {
+                    check_equal("the journaled correction", &json!(asked), &json!(expected))?;
+                }
+            }
+            _ => {}
+        }
+    }
+    let Outcome::Failed(failure) = &record.outcome else { return Ok(()) };
+    let is_about_answer = matches!(
+        failure.error.kind,
+        RunErrorType::OutputSchemaValidationFailed
+            | RunErrorType::ResultNotSubmitted
+            | RunErrorType::OutputTruncated
+            | RunErrorType::EmptyReply
+    );
+    let last = record.bodies.iter().rev().find_map(|body| match body {
+        EventBody::ValidationFailed { errors, consequence, .. } if consequence == RUN_FAILS => {
+            Some(errors.clone())
+        }
+        _ => None,
+    });
+    let has_answer = is_about_answer && !failure.salvage.replies.is_empty();
+    let expected = has_answer.then(|| failure.error.validation_errors.clone());
+    check_equal("the errors of the last answer", &json!(expected), &json!(last))
 }
 
 pub(crate) fn check_expectations(expect: &Expect, record: &RunRecord) -> Result<(), String> {
