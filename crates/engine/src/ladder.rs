@@ -3,7 +3,7 @@
 use slipform_types::{BackendInfo, Limits, TierBackend};
 
 use crate::call_plan::{CallPlan, PlannedCall, RequestKind};
-use crate::output_mode::Route;
+use crate::output_mode::{OutputMode, Route};
 use crate::prompt::Form;
 use crate::reply::Rejection;
 
@@ -109,5 +109,15 @@ impl Ladder {
         let next = *self.rung.routes.get(self.rung.at + 1)?;
         self.rung.at += 1;
         Some(next)
+    }
+
+    /// Returns the route after one whose reply was empty: tools, if they were not tried yet, because some models
+    /// answer only through them.
+    pub(crate) fn next_route_after_silence(&mut self) -> Option<Route> {
+        let rest = self.rung.routes.get(self.rung.at + 1..)?;
+        if let Some(offset) = rest.iter().position(|route| route.mode == OutputMode::Tool) {
+            self.rung.at += offset;
+        }
+        self.next_route()
     }
 }

@@ -142,7 +142,10 @@ impl State {
         // Arguments that do not parse still count as a call and are answered as one.
         let called = plan.mode == OutputMode::Tool && rejection.kind != RunErrorType::ResultNotSubmitted;
         if invalid_result.is_none() && retry_reason == RetryReason::NoAnswer && !called {
-            if let Some(route) = self.ladder.next_route() {
+            let is_silent = reply.text.trim().is_empty();
+            let route =
+                if is_silent { self.ladder.next_route_after_silence() } else { self.ladder.next_route() };
+            if let Some(route) = route {
                 self.ladder.rung.unmet = Some(rejection.clone());
                 plan = plan.on(route);
                 plan.request_kind = RequestKind::Full { retry_reason, errors, previous: reply_text(reply) };
