@@ -115,11 +115,11 @@ impl Callables {
 }
 
 impl Callable {
-    /// Parses arguments. Returns an error message if they do not satisfy the schema of the tool.
-    pub(crate) fn read(&self, arguments: &str) -> Result<Value, String> {
+    /// Parses arguments. Returns the violations if they do not satisfy the schema of the tool.
+    pub(crate) fn read(&self, arguments: &str) -> Result<Value, Vec<String>> {
         // Some servers send an empty text or null as the arguments of a tool without parameters.
         let text = if matches!(arguments.trim(), "" | "null") { "{}" } else { arguments };
-        let errors = match extract(text, Some(&self.schema), &slipform_extract::Options::default()) {
+        Err(match extract(text, Some(&self.schema), &slipform_extract::Options::default()) {
             // A call must be a single document. The engine does not guess which of several
             // documents was meant.
             Outcome::Valid(extraction) if discards_text(&extraction) => {
@@ -140,15 +140,18 @@ impl Callable {
             Outcome::TooLong { bytes, limit } => {
                 vec![format!("$: {bytes} bytes, more than the {limit} that are read")]
             }
-        };
+        })
+    }
+
+    /// Returns the message for a call with these violations.
+    pub(crate) fn wrong_arguments(&self, errors: &[String]) -> String {
         let lines: Vec<String> = errors.iter().map(|error| format!("- {error}")).collect();
-        let message = format!(
+        format!(
             "The arguments of {} are wrong, and it was not called:\n{}\nCall it again with arguments that match its \
              schema.",
             self.name,
             lines.join("\n")
-        );
-        Err(message)
+        )
     }
 }
 

@@ -10,7 +10,7 @@ use slipform_types::{
 
 use crate::call_plan::{CallPlan, PlannedCall, RequestKind};
 use crate::contract::CompiledContract;
-use crate::envelope;
+use crate::envelope::{self, DelegationContext};
 use crate::error::Error;
 use crate::orchestrator::{Orchestration, SubtasksEnd};
 use crate::output_mode::{OutputMode, routes, subtask_plan_routes};
@@ -19,7 +19,7 @@ use crate::reply::{
     ActionReply, JudgeContext, ModelReply, Rejection, Source, Verdict, judge, read_action, refusal,
 };
 use crate::state::State;
-use crate::tool_loop::{LoopLimits, Step, tool_calls_in};
+use crate::tool_loop::{CallForm, LoopLimits, Step, tool_calls_in};
 
 impl State {
     /// Enters a rung of the escalation ladder and plans its first call.
@@ -111,7 +111,8 @@ impl State {
         let is_complete = refusal(&reply.stop).is_none() && reply.stop != StopReason::Length;
         if self.tools.is_active() && is_complete {
             if let Some(calls) = tool_calls_in(&reply, self.contract()) {
-                return self.begin_step(plan, calls, &reply);
+                let form = CallForm::of(plan.protocol);
+                return self.begin_step(plan, (calls, form), &reply);
             }
             if plan.protocol == Protocol::Actions {
                 return self.decide_on_action(plan, reply);
@@ -123,11 +124,12 @@ impl State {
     /// Decides on a reply under the action protocol.
     fn decide_on_action(&mut self, plan: CallPlan, reply: Reply) {
         let Some(envelope) = &self.tools.envelope else { return };
-        match read_action(envelope, &plan, &reply, &self.tools.callables.agents) {
-            ActionReply::Call(call) => self.begin_step(plan, vec![call], &reply),
-            ActionReply::CallWithInventedAnswer { call, envelope } => {
+        let context = self.delegation_context();
+        match read_action(envelope, &plan, &reply, (&self.tools.callables.agents, &context)) {
+            ActionReply::Call(call, form) => self.begin_step(plan, (vec![call], form), &reply),
+            ActionReply::CallWithInventedAnswer { call: (call, form), envelope } => {
                 let call_only = Reply { text: envelope.to_string(), ..reply };
-                self.begin_step(plan, vec![call], &call_only);
+                self.begin_step(plan, (vec![call], form), &call_only);
             }
             ActionReply::MentionedCall => {
                 let errors = vec!["$: an action has to be the last thing in a response".to_owned()];
@@ -140,7 +142,13 @@ impl State {
         }
     }
 
-    fn begin_step(&mut self, plan: CallPlan, calls: Vec<ToolCall>, reply: &Reply) {
+    /// Returns what an agent that is called by an action has to know beside its own task.
+    fn delegation_context(&self) -> DelegationContext {
+        let task = self.task.as_ref().map(|task| task.input.clone()).unwrap_or_default();
+        DelegationContext { task, results: self.tools.results_of_agents() }
+    }
+
+    fn begin_step(&mut self, plan: CallPlan, calls: (Vec<ToolCall>, CallForm), reply: &Reply) {
         let contract = self.task.as_ref().and_then(|task| task.contract.as_ref());
         match self.tools.begin_step(plan, calls, reply, contract, &self.history) {
             Ok(answers) => answers.into_iter().for_each(|answer| self.decisions.note(answer)),

@@ -9,8 +9,9 @@ use crate::callable::Callables;
 use crate::contract::CompiledContract;
 use crate::delegation::START;
 use crate::error::Error;
+use crate::orchestrator::prompts;
 use crate::prompt::Form;
-use crate::tool_loop::AnsweredCall;
+use crate::tool_loop::{AnsweredCall, CallForm};
 
 /// Ends the run with `content`.
 const NORMAL: &str = "NORMAL_RESPONSE";
@@ -25,10 +26,22 @@ const TOOL_RETURN: &str = "TOOL_RETURN";
 /// The answer of another agent. Models must not write it.
 const AGENT_RETURN: &str = "AGENT_RETURN";
 
+/// The actions of the protocol.
+const ACTIONS: [&str; 6] = [NORMAL, REFINEMENT, USE_TOOL, AGENT_CALL, TOOL_RETURN, AGENT_RETURN];
+
+/// What an agent that is called by an action has to know beside its own task.
+#[derive(Debug, Default)]
+pub(crate) struct DelegationContext {
+    /// The task of the caller.
+    pub(crate) task: String,
+    /// The answers of the agents that were called before, with their names.
+    pub(crate) results: Vec<(String, String)>,
+}
+
 /// The action in an envelope.
 pub(crate) enum EnvelopeAction {
     /// A call of a tool or an agent.
-    Call(ToolCall),
+    Call(ToolCall, CallForm),
     /// The last action, with the result as text and optionally as an object.
     Answer { content: String, parameters: Option<Value> },
 }
@@ -136,25 +149,27 @@ fn with_own_id(schema: &Value, name: &str) -> Value {
 }
 
 /// Returns the action of a valid envelope.
-pub(crate) fn parse_action(envelope: &Value, agents: &[AgentCard]) -> EnvelopeAction {
+pub(crate) fn parse_action(
+    envelope: &Value,
+    (agents, context): (&[AgentCard], &DelegationContext),
+) -> EnvelopeAction {
     let text = |name: &str| envelope[name].as_str().unwrap_or_default().to_owned();
     let parameters = envelope.get("parameters").and_then(Value::as_object);
     match envelope["action"].as_str() {
-        Some(USE_TOOL) => EnvelopeAction::Call(ToolCall {
-            id: "act".to_owned(),
-            name: text("tool"),
-            arguments: Value::Object(parameters.cloned().unwrap_or_default()).to_string(),
-        }),
+        Some(USE_TOOL) => {
+            let arguments = Value::Object(parameters.cloned().unwrap_or_default()).to_string();
+            let call = ToolCall { id: "act".to_owned(), name: text("tool"), arguments };
+            EnvelopeAction::Call(call, CallForm::UseTool)
+        }
         Some(AGENT_CALL) => {
             let target = text("target_agent");
             let card = agents.iter().find(|agent| agent.name == target.trim());
             let schema = card.and_then(|card| card.parameters_schema.as_ref());
-            let arguments = delegation_arguments(target.trim(), &text("content"), parameters, schema);
-            EnvelopeAction::Call(ToolCall {
-                id: "act".to_owned(),
-                name: START.to_owned(),
-                arguments: arguments.to_string(),
-            })
+            let arguments =
+                delegation_arguments(target.trim(), (&text("content"), context), parameters, schema)
+                    .to_string();
+            let call = ToolCall { id: "act".to_owned(), name: START.to_owned(), arguments };
+            EnvelopeAction::Call(call, CallForm::AgentCall)
         }
         _ => EnvelopeAction::Answer {
             content: text("content"),
@@ -165,24 +180,69 @@ pub(crate) fn parse_action(envelope: &Value, agents: &[AgentCard]) -> EnvelopeAc
 
 /// Returns the arguments that start an agent. An agent with a parameter schema receives the
 /// parameters unchanged, and the content as its prompt if it takes one. For any other agent the
-/// content is the prompt, and the parameters are start options.
+/// content is the prompt, and the parameters are start options. The prompt ends with the context, unless
+/// its length is limited.
 fn delegation_arguments(
     target: &str,
-    content: &str,
+    (content, context): (&str, &DelegationContext),
     parameters: Option<&Map<String, Value>>,
     schema: Option<&Value>,
 ) -> Value {
     let mut given = parameters.cloned().unwrap_or_default();
     let Some(schema) = schema else {
+        let is_empty = content.trim().is_empty();
+        let prompt = if is_empty { content.to_owned() } else { with_context(content, context) };
         given.insert("agent_name".to_owned(), json!(target));
-        given.insert("prompt".to_owned(), json!(content));
+        given.insert("prompt".to_owned(), json!(prompt));
         return Value::Object(given);
     };
-    let takes_prompt = schema["properties"].get("prompt").is_some();
-    if takes_prompt && !given.contains_key("prompt") && !content.trim().is_empty() {
-        given.insert("prompt".to_owned(), json!(content));
+    let prompt = schema["properties"].get("prompt");
+    if prompt.is_some() && !given.contains_key("prompt") && !content.trim().is_empty() {
+        let is_limited = prompt
+            .is_some_and(|prompt| ["maxLength", "enum", "pattern"].iter().any(|it| prompt.get(it).is_some()));
+        let prompt = if is_limited { content.to_owned() } else { with_context(content, context) };
+        given.insert("prompt".to_owned(), json!(prompt));
     }
     json!({"agent_name": target, "parameters": given})
+}
+
+fn with_context(content: &str, context: &DelegationContext) -> String {
+    prompts::delegated(content, &context.task, &context.results)
+}
+
+/// Returns the message for an `AGENT_CALL` with these violations of the arguments that start an agent.
+pub(crate) fn wrong_agent_call(errors: &[String]) -> String {
+    let in_envelope = |error: &String| {
+        let Some((name, rest)) = error
+            .strip_prefix("$.")
+            .map(|rest| rest.split_at(rest.find(['.', ':', '[']).unwrap_or(rest.len())))
+        else {
+            return format!("- {error}");
+        };
+        match name {
+            "agent_name" => format!("- $.target_agent{rest}"),
+            "prompt" => format!("- $.content{rest}"),
+            "parameters" => format!("- {error}"),
+            other => format!("- $.parameters.{other}{rest}"),
+        }
+    };
+    let lines: Vec<String> = errors.iter().map(in_envelope).collect();
+    format!(
+        "The action {AGENT_CALL} is wrong, and no agent was called:\n{}\nWrite the action again, corrected.",
+        lines.join("\n")
+    )
+}
+
+/// Returns an envelope whose content is a text: models also write a result into it as it is.
+pub(crate) fn with_text_content(mut envelope: Value) -> Option<Value> {
+    let content = envelope.get_mut("content").filter(|content| content.is_object() || content.is_array())?;
+    *content = content.to_string().into();
+    Some(envelope)
+}
+
+/// Returns whether a value is an action, complete or not.
+pub(crate) fn is_action(value: &Value) -> bool {
+    value["action"].as_str().is_some_and(|action| ACTIONS.contains(&action))
 }
 
 /// Returns whether a model wrote the answer to its own call.

@@ -4,7 +4,7 @@
 //! Planning and summarizing each replace the task in the state. The plan has an internal contract;
 //! the summary has the contract of the run. In between, the run waits for its subtasks.
 
-mod prompts;
+pub(crate) mod prompts;
 pub(crate) mod subtasks;
 
 use std::sync::Arc;

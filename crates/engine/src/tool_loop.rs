@@ -19,6 +19,7 @@ use crate::contract::CompiledContract;
 use crate::conversation::PastRun;
 use crate::criteria::{self, DecidedCriterion};
 use crate::delegation::{KnownChild, child};
+use crate::envelope;
 use crate::error::Error;
 use crate::history::History;
 use crate::usage::reply_text;
@@ -76,6 +77,27 @@ pub(crate) enum Reminder {
     Last,
 }
 
+/// The form in which a model wrote a call. Messages about the call use its words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallForm {
+    /// A tool call of the backend.
+    Tool,
+    /// The action `USE_TOOL`.
+    UseTool,
+    /// The action `AGENT_CALL`.
+    AgentCall,
+}
+
+impl CallForm {
+    /// Returns the form of tool calls under a protocol.
+    pub(crate) fn of(protocol: Protocol) -> CallForm {
+        match protocol {
+            Protocol::Tools => CallForm::Tool,
+            Protocol::Actions => CallForm::UseTool,
+        }
+    }
+}
+
 /// The tool loop of one run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ToolLoop {
@@ -116,6 +138,17 @@ impl ToolLoop {
     pub(crate) fn is_last(&self) -> bool {
         !self.callables.is_empty()
             && (self.steps() + 1 >= self.limits.steps || self.tool_calls >= self.limits.tool_calls)
+    }
+
+    /// Returns the answers of agents so far, with the names of the agents. Failures and answers that come later as a
+    /// callback are left out.
+    pub(crate) fn results_of_agents(&self) -> Vec<(String, String)> {
+        let calls = self.turns.iter().flat_map(|turn| &turn.calls);
+        let results = calls.filter_map(|call| match &call.child {
+            Some((agent, Some(_))) if call.is_result => Some((agent.clone(), call.answer.clone())),
+            _ => None,
+        });
+        results.collect()
     }
 
     /// Returns the number of tool calls that are left.
@@ -184,23 +217,37 @@ impl ToolLoop {
         &self,
         call: ToolCall,
         known: &[KnownChild],
-        protocol: Protocol,
+        form: CallForm,
         has_contract: bool,
     ) -> (PendingCall, Option<String>) {
         let callable = self.callables.find(&call.name);
         let work = match callable {
-            None => Err(self.callables.unknown(&call.name, protocol == Protocol::Tools, has_contract)),
-            Some(callable) => callable.read(&call.arguments).and_then(|input| match callable.kind {
-                CallableKind::Tool => Ok(PendingWork::Tool(input)),
-                kind => child(&call.id, kind, &input, known).map(|child| PendingWork::Child(Box::new(child))),
-            }),
+            None => Err(self.callables.unknown(&call.name, form == CallForm::Tool, has_contract)),
+            Some(callable) => match (callable.read(&call.arguments), callable.kind) {
+                (Err(errors), _) if form == CallForm::AgentCall => Err(envelope::wrong_agent_call(&errors)),
+                (Err(errors), _) => Err(callable.wrong_arguments(&errors)),
+                (Ok(input), CallableKind::Tool) => Ok(PendingWork::Tool(input)),
+                (Ok(input), kind) => {
+                    child(&call.id, kind, &input, known).map(|child| PendingWork::Child(Box::new(child)))
+                }
+            },
         };
         let name = callable.map_or(call.name, |callable| callable.name.clone());
         let (work, wrong) = match work {
             Ok(work) => (work, None),
             Err(message) => (PendingWork::Nothing, Some(message)),
         };
-        (PendingCall { id: call.id, name, arguments: call.arguments, work, answer: None }, wrong)
+        (
+            PendingCall {
+                id: call.id,
+                name,
+                arguments: call.arguments,
+                work,
+                answer: None,
+                is_result: false,
+            },
+            wrong,
+        )
     }
 
     /// Begins a step with the calls of a reply. Invalid calls are answered at once, by the returned
@@ -208,7 +255,7 @@ impl ToolLoop {
     pub(crate) fn begin_step(
         &mut self,
         plan: CallPlan,
-        calls: Vec<ToolCall>,
+        (calls, form): (Vec<ToolCall>, CallForm),
         reply: &Reply,
         contract: Option<&CompiledContract>,
         history: &History,
@@ -240,7 +287,7 @@ impl ToolLoop {
                 _ => None,
             };
             let known = &history.known_children;
-            let (mut pending, mut wrong) = self.check_call(call, known, plan.protocol, contract.is_some());
+            let (mut pending, mut wrong) = self.check_call(call, known, form, contract.is_some());
             match not_made {
                 Some(reason) => {
                     pending.work = PendingWork::Nothing;
@@ -275,7 +322,7 @@ impl ToolLoop {
             let id = format!("opening-{}", index + 1);
             let arguments = if call.arguments.is_null() { json!({}) } else { call.arguments.clone() };
             let called = ToolCall { id, name: call.tool.clone(), arguments: arguments.to_string() };
-            let (pending, wrong) = self.check_call(called, known, plan.protocol, has_contract);
+            let (pending, wrong) = self.check_call(called, known, CallForm::of(plan.protocol), has_contract);
             answers.extend(wrong.map(|message| rejected_call(&pending, message)));
             list.push(pending);
         }
@@ -337,6 +384,7 @@ impl ToolLoop {
         let call = self.step.as_mut().and_then(|step| step.unanswered_child_call(end));
         let call =
             call.ok_or(Error::Journal("`child_completed` for a child that the run does not wait for"))?;
+        call.is_result = end.is_completed();
         call.answer = Some(if end.is_completed() {
             end.result()
         } else {

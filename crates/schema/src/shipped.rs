@@ -6,8 +6,10 @@ use std::sync::LazyLock;
 use crate::{Schema, universal};
 
 /// The name and the file text of each shipped schema.
-const SHIPPED: [(&str, &str); 1] =
-    [(universal::NAME, include_str!("../schemas/universal-agent-response.json"))];
+const SHIPPED: [(&str, &str); 2] = [
+    (universal::NAME, include_str!("../schemas/universal-agent-response.json")),
+    ("action-envelope", include_str!("../schemas/action-envelope.json")),
+];
 
 /// A schema that comes with the program.
 #[derive(Debug)]

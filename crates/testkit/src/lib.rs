@@ -85,7 +85,7 @@ pub use protocol::Protocol;
 pub use recorded::Recorded;
 pub use script::Script;
 pub use server::ScriptedServer;
-pub use specification::{universal_examples, universal_specification};
+pub use specification::{actions_specification, universal_examples, universal_specification};
 pub use step::{Arguments, Step};
 #[cfg(feature = "store")]
 pub use store::{TestStore, execute};

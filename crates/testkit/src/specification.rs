@@ -1,14 +1,22 @@
-//! Reads the specification of the universal response, which lies beside some checkouts.
+//! Reads the specifications of the universal response and of the action protocol, which lie beside some checkouts.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// Returns the specification. If it is missing, prints that and returns `None`.
-#[allow(clippy::print_stdout, reason = "reports skipped tests")]
+/// Returns the specification of the universal response. If it is missing, prints that and returns `None`.
 pub fn universal_specification() -> Option<String> {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/seeds/universal-agent-response.md");
+    specification("universal-agent-response.md")
+}
+
+/// Returns the specification of the action protocol. If it is missing, prints that and returns `None`.
+pub fn actions_specification() -> Option<String> {
+    specification("structured-response-format.md")
+}
+
+#[allow(clippy::print_stdout, reason = "reports skipped tests")]
+fn specification(file: &str) -> Option<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/seeds").join(file);
     let text = std::fs::read_to_string(&path).ok();
     if text.is_none() {
         println!("SKIPPED: the specification is not beside this checkout ({})", path.display());

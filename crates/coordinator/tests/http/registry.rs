@@ -86,7 +86,8 @@ async fn shipped_schema_cannot_be_replaced_or_removed() {
     assert_eq!((&shown["source"], &shown["problems"]), (&json!("shipped"), &json!([])));
     assert_eq!(shown["schema"]["required"], json!(["response_type", "status", "message"]));
     let listed = server.get("/schemas").send().await.ok(200);
-    assert_eq!(listed, json!([shown]));
+    let envelope = server.get("/schemas/action-envelope").send().await.ok(200);
+    assert_eq!(listed, json!([envelope, shown]));
     for schema in [json!({"type": "object"}), shown["schema"].clone()] {
         let taken = server.post("/schemas", &json!({"name": name, "schema": schema})).send().await;
         assert!(taken.refused(409, "SchemaExists").contains("comes with the program"));
@@ -114,7 +115,7 @@ async fn schema_file_overrides_shipped_schema_with_a_warning() {
     let ready = server.get("/readyz").send().await.ok(200);
     assert_eq!(ready["files"][0]["name"], "universal-agent-response");
     let listed = server.get("/schemas").send().await.ok(200);
-    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
 }
 
 #[tokio::test]

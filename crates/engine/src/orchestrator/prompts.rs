@@ -64,20 +64,41 @@ fn describe_status(subtask_state: &SubtaskState) -> String {
 pub(super) fn subtask(task: &str, subtask_states: &[SubtaskState], index: usize) -> String {
     let subtask_state = &subtask_states[index];
     let mut text = subtask_state.subtask.description.clone();
-    text.push_str(&format!(
-        "\n\n# What It Is Part Of\n\n{}",
-        fit_text(task.trim_end(), RESULT_CHARACTERS_MAX)
-    ));
+    text.push_str(&whole_task(task));
     let needed =
         subtask_states.iter().filter(|other| subtask_state.subtask.dependencies.contains(&other.subtask.id));
     let results: Vec<String> = needed.filter_map(|other| result(other, RESULT_CHARACTERS_MAX)).collect();
-    if !results.is_empty() {
-        text.push_str(&format!("\n\n# Results To Build On\n\n{}", results.join("\n\n")));
-    }
+    text.push_str(&earlier_results(&results));
     if let SubtaskStatus::Waiting(Some(reason)) = &subtask_state.status {
         let reason = fit_text(reason, REASON_CHARACTERS_MAX);
         text.push_str(&format!("\n\n# An Earlier Attempt Failed\n\n{reason}"));
     }
+    text
+}
+
+/// Returns the section that shows an agent the task that its own is part of.
+fn whole_task(task: &str) -> String {
+    format!("\n\n# What It Is Part Of\n\n{}", fit_text(task.trim_end(), RESULT_CHARACTERS_MAX))
+}
+
+/// Returns the section with the results that an agent builds on, or nothing.
+fn earlier_results(results: &[String]) -> String {
+    if results.is_empty() {
+        return String::new();
+    }
+    format!("\n\n# Results To Build On\n\n{}", results.join("\n\n"))
+}
+
+/// Returns the prompt for an agent that is called by name: its task, the task of the caller, and the answers of the
+/// agents that were called before.
+pub(crate) fn delegated(own: &str, task: &str, answers: &[(String, String)]) -> String {
+    let mut text = own.to_owned();
+    if own.trim() != task.trim() {
+        text.push_str(&whole_task(task));
+    }
+    let each = (RESULTS_CHARACTERS_MAX / answers.len().max(1)).min(RESULT_CHARACTERS_MAX);
+    let results = answers.iter().map(|(agent, answer)| format!("## {agent}\n\n{}", fit_text(answer, each)));
+    text.push_str(&earlier_results(&results.collect::<Vec<_>>()));
     text
 }
 

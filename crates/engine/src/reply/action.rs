@@ -7,17 +7,18 @@ use super::LastAction;
 use super::judge::{DISCARDING_REPAIRS, JudgeContext, Reading, Verdict, judge, judge_text};
 use crate::call_plan::CallPlan;
 use crate::contract::CompiledContract;
-use crate::envelope::{self, EnvelopeAction, parse_action};
+use crate::envelope::{self, DelegationContext, EnvelopeAction, parse_action};
 use crate::output_mode::OutputMode;
 use crate::patch::below;
+use crate::tool_loop::CallForm;
 
 /// A reply under the action protocol.
 pub(crate) enum ActionReply {
     /// A call of a tool or an agent.
-    Call(ToolCall),
+    Call(ToolCall, CallForm),
     /// A call beside which the model wrote the answer. The invented answer must not appear in the
     /// conversation, so the envelope alone is kept.
-    CallWithInventedAnswer { call: ToolCall, envelope: Value },
+    CallWithInventedAnswer { call: (ToolCall, CallForm), envelope: Value },
     /// A call that is not the last thing in the reply. An action that is only mentioned or
     /// considered is not performed.
     MentionedCall,
@@ -32,37 +33,55 @@ pub(crate) fn read_action(
     envelope: &CompiledContract,
     plan: &CallPlan,
     reply: &Reply,
-    agents: &[AgentCard],
+    delegation: (&[AgentCard], &DelegationContext),
 ) -> ActionReply {
     let judge_context = JudgeContext { mode: plan.mode, text_counts: false, parts: None };
     let reading = match judge(envelope, &judge_context, reply) {
         Verdict::Value(reading) if reading.is_valid() => reading,
+        Verdict::Value(reading) => match with_text_content(envelope, &reading) {
+            Some(reading) => reading,
+            None => return ActionReply::NoAction(Verdict::Value(reading)),
+        },
         verdict => return ActionReply::NoAction(verdict),
     };
-    match parse_action(&reading.value, agents) {
-        EnvelopeAction::Call(_) if !ends_with_json(&reply.text) => ActionReply::MentionedCall,
-        EnvelopeAction::Call(call) if envelope::contains_return_action(&reply.text) => {
-            ActionReply::CallWithInventedAnswer { call, envelope: reading.value }
+    match parse_action(&reading.value, delegation) {
+        EnvelopeAction::Call(..) if !ends_with_json(&reply.text) => ActionReply::MentionedCall,
+        EnvelopeAction::Call(call, form) if envelope::contains_return_action(&reply.text) => {
+            ActionReply::CallWithInventedAnswer { call: (call, form), envelope: reading.value }
         }
-        EnvelopeAction::Call(call) => ActionReply::Call(call),
+        EnvelopeAction::Call(call, form) => ActionReply::Call(call, form),
         EnvelopeAction::Answer { content, parameters } => {
             ActionReply::Last(LastAction { content, parameters, repairs: reading.repairs })
         }
     }
 }
 
-/// Returns a result in the form that the server forces on every reply. It needs no action around it.
+/// Returns the reading of an envelope whose content is not a text but JSON, if nothing else is wrong with it.
+fn with_text_content(envelope: &CompiledContract, reading: &Reading) -> Option<Reading> {
+    let value = envelope::with_text_content(reading.value.clone())?;
+    envelope.schema.is_valid(&value).then(|| Reading::valid(value, reading.repairs.clone()))
+}
+
+/// Returns a result that has no action around it.
 pub(super) fn direct_result(contract: &CompiledContract, plan: &CallPlan, reply: &Reply) -> Option<Reading> {
-    if !contract.is_universal() || plan.mode != OutputMode::Universal {
+    // On a server that forces the universal response, only that form is a result of its own.
+    let is_forced = plan.mode == OutputMode::Universal;
+    if is_forced && !contract.is_universal() {
         return None;
     }
     let judge_context = JudgeContext { mode: plan.mode, text_counts: false, parts: None };
-    match judge(contract, &judge_context, reply) {
-        verdict if !verdict.is_acceptable(contract) => None,
-        // A value with an action is an incomplete action, not a custom result.
-        Verdict::Value(reading) if reading.value["custom_fields"].get("action").is_none() => Some(reading),
-        _ => None,
+    let mut verdict = judge(contract, &judge_context, reply);
+    let reading = verdict.acceptable_mut(contract)?;
+    // A value with an action is an incomplete action, not a result.
+    let has_action =
+        envelope::is_action(&reading.value) || reading.value["custom_fields"].get("action").is_some();
+    if has_action || !is_only_document(reading) && is_example(&reply.text) {
+        return None;
     }
+    if !is_forced {
+        reading.flags.push("without_action");
+    }
+    Some(reading.clone())
 }
 
 /// Judges the result in the last action: its parameters, or its content. An acceptable one wins, the
@@ -73,8 +92,9 @@ pub(super) fn judge_last_action(contract: &CompiledContract, action: &LastAction
         judge_text(contract, &JudgeContext { mode, text_counts, parts: None }, text)
     };
     let mut in_content = judge_as(OutputMode::SystemPrompt, &action.content);
-    if in_content.acceptable_mut(contract).is_some_and(|reading| !is_only_document(reading)) {
-        in_content = Verdict::NoJson { reason: "the content is not JSON alone".to_owned() };
+    let is_in_prose = in_content.acceptable_mut(contract).is_some_and(|reading| !is_only_document(reading));
+    if is_in_prose && is_example(&action.content) {
+        in_content = Verdict::NoJson { reason: "the content is not JSON alone, but an example".to_owned() };
     }
     let is_in_content = in_content.is_acceptable(contract);
     // Empty parameters are ignored if the content holds an acceptable result.
@@ -102,6 +122,17 @@ fn ends_with_json(text: &str) -> bool {
     let is_thought = answer.contains("<think>");
     let end = answer.trim_end().trim_end_matches('`').trim_end();
     !is_thought && end.ends_with('}')
+}
+
+/// Words before JSON in prose that mark it as an example.
+const EXAMPLE_WORDS: [&str; 6] = ["example", "e.g.", "for instance", "such as", "would be", "could be"];
+
+/// Returns whether the sentence before the first JSON in a text calls it an example.
+fn is_example(text: &str) -> bool {
+    let before = text.split(['{', '[']).next().unwrap_or_default().to_lowercase();
+    let before = before.trim_end().trim_end_matches("json").trim_end_matches('`').trim_end();
+    let sentence = before.rsplit(". ").next().unwrap_or_default();
+    EXAMPLE_WORDS.iter().any(|word| sentence.contains(word))
 }
 
 /// Returns whether the result was the only document in its text. An example in prose is not a

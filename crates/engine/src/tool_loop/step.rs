@@ -28,6 +28,8 @@ pub(crate) struct AnsweredCall {
     /// The agent and its session, if the call was a delegation.
     pub(crate) child: Option<(String, Option<SessionId>)>,
     pub(crate) answer: String,
+    /// Whether the answer is the result of an agent.
+    pub(crate) is_result: bool,
 }
 
 /// A step whose calls are not all answered.
@@ -52,6 +54,8 @@ pub(crate) struct PendingCall {
     pub(crate) arguments: String,
     pub(crate) work: PendingWork,
     pub(crate) answer: Option<String>,
+    /// Whether the answer is the result of an agent.
+    pub(crate) is_result: bool,
 }
 
 /// The work that a call requires.
@@ -165,6 +169,7 @@ impl Step {
                 _ => None,
             },
             answer: call.answer.clone().unwrap_or_default(),
+            is_result: call.is_result,
         });
         Turn {
             assistant_text: self.assistant_text.clone(),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use slipform_schema::universal::Criterion;
 use slipform_schema::{Schema, shipped, universal};
-use slipform_testkit::universal_specification;
+use slipform_testkit::{actions_specification, universal_specification};
 
 /// Checks the rule violations of a response that satisfies the schema.
 fn check(response_type: Option<&str>, value: &Value, expected: &[&str]) {
@@ -346,6 +346,21 @@ fn shipped_schema_equals_specification() {
     let block = specification.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
     assert_eq!(Some(shipped()[0].text), block);
     assert_eq!(shipped()[0].name, "universal-agent-response");
+}
+
+#[test]
+fn shipped_action_envelope_equals_specification_and_accepts_its_examples() {
+    let Some(specification) = actions_specification() else { return };
+    let envelope = shipped().iter().find(|known| known.name == "action-envelope").unwrap();
+    let blocks: Vec<&str> =
+        specification.split("```json\n").filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(Some(&envelope.text), blocks.last());
+    let values = blocks.iter().filter_map(|block| serde_json::from_str::<Value>(block).ok());
+    let examples: Vec<Value> = values.filter(|value| value["action"].is_string()).collect();
+    assert!(examples.len() >= 10, "{} examples", examples.len());
+    for example in examples {
+        assert_eq!(envelope.schema.violations(&example).lines(), [""; 0], "{example}");
+    }
 }
 
 #[test]
