@@ -84,7 +84,7 @@ impl ProgressLine {
             return self.log(agent, &text);
         }
         let text = match body {
-            // The error of the run follows and says the same.
+            // The error of the run follows and has the same violations.
             EventBody::ValidationFailed { consequence, .. } if consequence == RUN_FAILS => return,
             EventBody::ValidationFailed { errors, consequence, .. } => {
                 let more = errors.len().saturating_sub(1);
