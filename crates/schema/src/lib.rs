@@ -5,6 +5,7 @@
 //! Modules, in reading order:
 //!
 //! - `schema`: [`Schema`], [`Compiler`] and the [`Cache`] of compiled schemas by hash.
+//! - `google`: rewrites schemas in the form of Google's APIs.
 //! - `limits`: size and nesting limits, checked before a document is compiled.
 //! - `budget`: a step limit for validation that could take exponential time.
 //! - `explain`, `violation`, `wording`: turn the validator's errors into [`Violation`]s that a model can act
@@ -51,6 +52,7 @@ mod budget;
 mod compact;
 mod error;
 mod explain;
+mod google;
 mod impossible;
 mod limits;
 mod lint;

@@ -1,8 +1,12 @@
 //! Finds likely mistakes in schemas that compile.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::google;
+use crate::limits::{check_depth, locate};
 use crate::path::{Segment, json_path, unescape_pointer};
 use crate::walk::{keyword_names, subschemas};
 
@@ -27,6 +31,22 @@ impl std::fmt::Display for Warning {
 /// Returns the likely mistakes in a schema and all its subschemas, in document order.
 pub fn lint(schema: &Value) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    // Rewriting recurses. A deeper schema does not compile in any form.
+    let standard =
+        if check_depth(schema).is_ok() { google::standard_form(schema) } else { Cow::Borrowed(schema) };
+    if let Cow::Owned(_) = standard
+        && let Some(stated) = google::upper_case_type(schema)
+    {
+        let name = stated.as_str().unwrap_or_default();
+        let advice = match google::json_type(name) {
+            Some(known) => format!("write '{known}'"),
+            None => "leave it out".to_owned(),
+        };
+        let message =
+            format!("'{name}' is the form of Google's APIs, which is accepted; in JSON Schema, {advice}");
+        warnings.push(Warning { path: locate(schema, stated), message });
+    }
+    let schema = &*standard;
     let draft = schema.get("$schema").and_then(Value::as_str);
     let is_draft7 = draft.is_none_or(|draft| draft.contains("draft-07"));
     let mut pending = vec![(Vec::new(), schema)];

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::Error;
 use crate::budget::{self, EXPLANATION_STEPS_MAX, VALIDATION_STEPS_MAX, metered};
 use crate::explain::explain;
+use crate::google;
 use crate::limits::{self, SCHEMA_BYTES_MAX, VALUE_DEPTH_MAX};
 use crate::refs::{REFERENCE_KEYWORDS, References};
 use crate::shape::Shape;
@@ -59,7 +60,7 @@ impl Default for Compiler {
 }
 
 impl Compiler {
-    /// Compiles `source`.
+    /// Compiles `source`, which may also be in the form of Google's APIs (`"type": "OBJECT"`).
     ///
     /// # Errors
     /// Returns an error if the schema is invalid, refers outside itself, or exceeds a limit.
@@ -76,6 +77,8 @@ impl Compiler {
                 "split the contract into smaller ones",
             ));
         }
+        let standard = google::standard_form(source);
+        let source = &*standard;
         let references = References::collect(source);
         let complexity = limits::measure(source, &references)?;
         let validator = if complexity.needs_budget {
@@ -144,12 +147,13 @@ impl Schema {
         Compiler::default().compile(source)
     }
 
-    /// Returns the schema as it was given, in its own key order.
+    /// Returns the schema as it was given, in its own key order. Google's form is returned as JSON Schema.
     pub fn source(&self) -> &Value {
         &self.inner.source
     }
 
-    /// Returns `sha256:` and the hash of the schema's compact JSON text, which depends on key order.
+    /// Returns `sha256:` and the hash of the compact JSON text of the schema as it was given, which depends on
+    /// key order.
     pub fn hash(&self) -> &str {
         &self.inner.hash
     }

@@ -240,6 +240,12 @@ fn lint_finds_likely_mistakes() {
     );
     check_lint(json!({"type": "string", "description": "fine", "x-note": 1}), expect![[""]]);
     check_lint(
+        json!({"type": "OBJECT", "properties": {"a": {"type": "STRING", "nullable": true}}}),
+        expect![[
+            "$.type: 'OBJECT' is the form of Google's APIs, which is accepted; in JSON Schema, write 'object'"
+        ]],
+    );
+    check_lint(
         json!({"type": "object", "properties": {
             "age": {"type": "integer", "min": 3, "nullable": true},
             "at": {"type": "string", "format": "datetime"},
@@ -276,4 +282,20 @@ fn listed_integers_beyond_64_bits_are_refused() {
     ] {
         assert!(Schema::compile(&schema).is_ok(), "{schema}");
     }
+}
+
+#[test]
+fn schema_in_googles_form_is_compiled_as_json_schema() {
+    let schema = Schema::compile(&json!({
+        "type": "OBJECT",
+        "properties": {"name": {"type": "STRING"}, "size": {"type": "INTEGER", "nullable": true}},
+        "required": ["name"],
+    }))
+    .unwrap();
+    assert!(schema.is_valid(&json!({"name": "a", "size": null})));
+    assert_eq!(
+        schema.violations(&json!({"name": 1})).lines(),
+        ["$.name: must be a string, not an integer (1)"]
+    );
+    assert_eq!(schema.source()["type"], "object");
 }
