@@ -143,13 +143,18 @@ impl Coercer {
     pub(super) fn wrap_in_object(&mut self, value: &Value, shape: &Shape<'_>) -> Option<Value> {
         let names = shape.property_names();
         let [name] = names.as_slice() else { return None };
-        if !self.path.is_empty()
-            || value.is_string()
-            || value.is_array() && shape.property(name)?.types() == Types::ALL
-        {
+        let expected = shape.property(name)?;
+        let is_root = self.path.is_empty();
+        let is_typed = expected.types() != Types::ALL;
+        // Inside the answer, only a list shows by its type that it belongs into the property.
+        let is_evident = if value.is_array() {
+            is_typed && (is_root || expected.types().intersects(Types::ARRAY))
+        } else {
+            is_root
+        };
+        if value.is_string() || !is_evident {
             return None;
         }
-        let expected = shape.property(name)?;
         self.path.push(Segment::Key((*name).to_owned()));
         let inner = self.fit(value, &expected)?;
         self.path.pop();

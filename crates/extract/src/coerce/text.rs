@@ -123,7 +123,7 @@ fn plain_number(text: &str) -> Option<Value> {
 }
 
 /// Returns whether commas separate groups of three digits: `1,234` and `12,345,678.9`.
-fn is_grouped(text: &str) -> bool {
+pub(crate) fn is_grouped(text: &str) -> bool {
     let whole = text.trim_start_matches(['-', '+']).split('.').next().unwrap_or_default();
     let mut groups = whole.split(',');
     let first = groups.next().unwrap_or_default();
@@ -167,6 +167,7 @@ pub(super) fn match_value<'v>(text: &str, allowed: &[&'v Value]) -> Option<&'v V
     if let Some(value) = unique(&|value| value == trimmed) {
         return Some(value);
     }
+    let trimmed = without_list_mark(trimmed);
     let wanted = normalise(trimmed);
     if let Some(value) = unique(&|value| !wanted.is_empty() && signed(value) == signed(trimmed)) {
         return Some(value);
@@ -178,8 +179,12 @@ pub(super) fn match_value<'v>(text: &str, allowed: &[&'v Value]) -> Option<&'v V
     }
     let mentioned: Vec<(&Value, Vec<String>)> = allowed
         .iter()
-        .map(|value| (*value, self::words(&spelled(value))))
-        .filter(|(_, name)| positions(&words, name).next().is_some())
+        .filter_map(|value| {
+            let name = spelled(value);
+            // `in_progress` is also mentioned as `in progress`.
+            let names = [self::words(&name), self::words(&name.replace('_', " "))];
+            Some((*value, names.into_iter().find(|name| positions(&words, name).next().is_some())?))
+        })
         .collect();
     // `NOT SPAM` also mentions `SPAM`; the longer name was meant.
     let (longest, name) = mentioned.iter().max_by_key(|(_, name)| name.len())?;
@@ -193,6 +198,15 @@ pub(super) fn match_value<'v>(text: &str, allowed: &[&'v Value]) -> Option<&'v V
         before.iter().any(|word| NEGATIONS.contains(&word.as_str()))
     };
     (is_only && positions(&words, name).any(|at| !is_negated(at))).then_some(*longest)
+}
+
+/// Returns a line without the mark of a Markdown list, heading or quotation: `- one`, `## one`.
+fn without_list_mark(text: &str) -> &str {
+    let rest = text.trim_start_matches(['-', '*', '#', '>', '•']);
+    match rest.strip_prefix(' ') {
+        Some(item) if rest.len() < text.len() => item.trim_start(),
+        _ => text,
+    }
 }
 
 /// Normalises like [`normalise`], but keeps a leading minus, decimal points, `+` and `#`, which distinguish
