@@ -244,17 +244,20 @@ impl<'t> Parser<'t> {
                     self.at = end;
                 }
                 0x0b | 0x0c => self.nonstandard_space(1),
-                0x80.. => match self.text[self.at..].chars().next() {
-                    Some(odd)
-                        if odd.is_whitespace() || matches!(odd, '\u{feff}' | '\u{200b}' | '\u{180e}') =>
-                    {
-                        self.nonstandard_space(odd.len_utf8());
-                    }
-                    _ => return,
+                0x80.. => match self.nonstandard_space_at(self.at) {
+                    Some(length) => self.nonstandard_space(length),
+                    None => return,
                 },
                 _ => return,
             }
         }
+    }
+
+    /// Returns the length of white space at `at` that JSON does not allow, in bytes.
+    fn nonstandard_space_at(&self, at: usize) -> Option<usize> {
+        let odd = self.text.get(at..)?.chars().next()?;
+        let is_space = odd.is_whitespace() || matches!(odd, '\u{feff}' | '\u{200b}' | '\u{180e}');
+        is_space.then(|| odd.len_utf8())
     }
 
     fn nonstandard_space(&mut self, length: usize) {

@@ -101,6 +101,8 @@ repair_kinds! {
     QuoteAdded = "quote_added", lossy, 8;
     /// A raw line break just before the closing quote of a string was taken for layout.
     LineEndRemoved = "line_end_removed", lossy, 1;
+    /// The shared indentation and outer line breaks of a block of text were taken for layout.
+    IndentRemoved = "indent_removed", lossy, 1;
     /// A quote that may as well have ended the string was taken as part of it, or the other way round.
     QuoteGuessed = "quote_guessed", lossy, 5;
     /// Backslashes that could be escapes were taken as literal, because others in the string are literal.

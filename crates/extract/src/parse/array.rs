@@ -6,6 +6,9 @@ use slipform_schema::Segment;
 use super::{Failure, Frame, Parser, Role};
 use crate::repair::RepairKind;
 
+/// The longest rest of a text whose brackets are counted, in bytes.
+const REST_MAX: usize = 4096;
+
 impl Parser<'_> {
     /// Parses an array or a tuple at its opening bracket.
     pub(super) fn array(&mut self, frame: Frame) -> Result<Value, Failure> {
@@ -168,7 +171,7 @@ impl Parser<'_> {
         let is_member = self.key_at(follower);
         let beyond = self.frames.len().checked_sub(3).map(|index| self.frames[index]);
         match outer {
-            Frame::Object => is_member && beyond != Some(Frame::Object),
+            Frame::Object => is_member && (beyond != Some(Frame::Object) || self.closers_match_open()),
             // After an array in an object, only a key may follow.
             _ => {
                 beyond == Some(Frame::Object)
@@ -176,6 +179,16 @@ impl Parser<'_> {
                     && matches!(self.byte(follower), Some(b'(' | b'[' | b'{'))
             }
         }
+    }
+
+    /// Returns whether the rest of the text closes all containers except the innermost, which ends here.
+    fn closers_match_open(&self) -> bool {
+        let rest = &self.bytes[self.at + 1..];
+        if rest.len() > REST_MAX {
+            return false;
+        }
+        let count = |marks: [u8; 2]| rest.iter().filter(|byte| marks.contains(byte)).count();
+        count([b'}', b']']) == count([b'{', b'[']) + self.frames.len() - 1
     }
 
     /// Converts `["key": "value"]` to an array with an object: the last item is a key.

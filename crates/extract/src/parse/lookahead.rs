@@ -17,6 +17,10 @@ impl Parser<'_> {
             match self.byte(at) {
                 Some(b'\n') => newline = true,
                 Some(b' ' | b'\t' | b'\r') => {}
+                Some(0xc2 | 0xe1..=0xe3 | 0xef) => match self.nonstandard_space_at(at) {
+                    Some(length) => at += length - 1,
+                    None => break,
+                },
                 _ => break,
             }
             at += 1;
@@ -57,6 +61,10 @@ impl Parser<'_> {
                 let Some(close) = close else { return false };
                 at + 3 + close + 3
             }
+            0xc2 if self.quote_at(at) => {
+                let Some(close) = memchr::memmem::find(&window[2..], "´".as_bytes()) else { return false };
+                at + 2 + close + 2
+            }
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | b'0'..=b'9' | 0xc3..=0xf4 => {
                 let is_part =
                     |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'-' | 0x80..);
@@ -75,6 +83,7 @@ impl Parser<'_> {
         match self.byte(at) {
             Some(b'"' | b'\'' | b'`') => true,
             Some(0xe2) => matches!(self.bytes.get(at + 1..at + 3), Some([0x80, 0x98..=0x9f])),
+            Some(0xc2) => self.byte(at + 1) == Some(0xb4),
             _ => false,
         }
     }
@@ -84,10 +93,15 @@ impl Parser<'_> {
         let (next, newline) = self.after_space(after);
         let Some(byte) = self.byte(next) else { return true };
         if role == Role::Key {
-            return byte == b':' || self.bytes[next..].starts_with(b"=>");
+            // `"key"="value"`, and `"key" /* comment */ : value`
+            let is_assigned =
+                byte == b'=' && (self.bytes[next..].starts_with(b"=>") || self.quote_at(next + 1));
+            let is_noted = byte == b'/' && self.byte(self.after_comment(next)) == Some(b':');
+            return byte == b':' || is_assigned || is_noted;
         }
         match byte {
             b',' if role == Role::Member => self.member_follows(next + 1),
+            b';' if role == Role::Member => self.key_at(self.after_space(next + 1).0),
             b',' => self.item_follows(next + 1),
             b'}' | b']' | b')' if self.is_open(byte) => self.closer_fits(byte, next + 1),
             b'/' => self.comment_end(next).is_some(),
@@ -140,7 +154,8 @@ impl Parser<'_> {
         let window = &self.bytes[at + 1..self.bytes.len().min(at + KEY_MAX)];
         let Some(close) = window.iter().position(|byte| matches!(byte, b'"' | b'\n')) else { return false };
         let (next, newline) = self.after_space(at + 1 + close + 1);
-        let starts_value = self.quote_at(next) || self.literal_at(next);
+        let starts_value =
+            self.quote_at(next) || self.literal_at(next) || matches!(self.byte(next), Some(b'{' | b'['));
         window[close] == b'"' && close > 0 && !newline && next > at + close + 2 && starts_value
     }
 
@@ -152,9 +167,26 @@ impl Parser<'_> {
             || matches!(byte, b'}' | b']' | b')' | b',')
             || self.key_at(next)
             || self.trails_off(next)
-            || (self.quote_at(next) && self.pair_at(next))
+            || (self.quote_at(next) && (self.pair_at(next) || self.open_key_at(next)))
+            || (byte == b'{' && self.is_in_list())
             || self.key_is_cut(next)
             || self.word_before_key(next)
+    }
+
+    /// Returns whether a key without a closing quote, or without a value, is at `at`: `"key: 5}`, `"key"}`.
+    fn open_key_at(&self, at: usize) -> bool {
+        let window = &self.bytes[at + 1..self.bytes.len().min(at + KEY_MAX)];
+        let length = window.iter().take_while(|&&byte| byte.is_ascii_alphanumeric() || byte == b'_').count();
+        let end = at + 1 + length;
+        let (next, newline) = self.after_space(end + 1);
+        match self.byte(end) {
+            Some(b':') => {
+                let starts_value = self.quote_at(next) || matches!(self.byte(next), Some(b'{' | b'['));
+                length > 0 && !newline && (starts_value || self.literal_at(next))
+            }
+            Some(b'"') => length > 0 && self.byte(at) == Some(b'"') && self.byte(next) == Some(b'}'),
+            _ => false,
+        }
     }
 
     /// Returns whether the text ends inside the next key: `, "ke`.
@@ -192,7 +224,8 @@ impl Parser<'_> {
 
     /// Returns whether a comment or an ellipsis starts at `at`.
     fn trails_off(&self, at: usize) -> bool {
-        self.comment_end(at).is_some() || self.bytes[at..].starts_with(b"...")
+        let rest = &self.bytes[at..];
+        self.comment_end(at).is_some() || rest.starts_with(b"...") || rest.starts_with("…".as_bytes())
     }
 
     /// Returns whether a number or unquoted words precede the next comma or bracket.

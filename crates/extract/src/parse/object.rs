@@ -26,7 +26,11 @@ impl Parser<'_> {
                 return Ok(Value::Object(object));
             }
             match self.peek() {
-                Some(b',' | b';') => self.comma(&mut separated),
+                Some(b',') => self.comma(&mut separated),
+                Some(b';') => {
+                    self.record(RepairKind::CommaAdded);
+                    self.comma(&mut separated);
+                }
                 Some(b'}') => {
                     if separated && !object.is_empty() {
                         self.record(RepairKind::CommaRemoved);
@@ -50,6 +54,11 @@ impl Parser<'_> {
                     self.record(RepairKind::BracketChanged);
                     self.leave();
                     return Ok(Value::Object(object));
+                }
+                Some(b':')
+                    if object.is_empty() && self.byte(self.after_space(self.at + 1).0) != Some(b'}') =>
+                {
+                    return Err(Failure::NotJson);
                 }
                 Some(b':') => {
                     self.record_text(RepairKind::TextDropped, self.at, self.at + 1, Value::Null);
@@ -143,7 +152,14 @@ impl Parser<'_> {
             return Ok(None);
         }
         match self.peek() {
-            Some(b':') => self.at += 1,
+            Some(b':') => {
+                self.at += 1;
+                // `"key":: value` and `"key" := value`
+                if matches!(self.peek(), Some(b':' | b'=')) {
+                    self.at += 1;
+                    self.record(RepairKind::ColonAdded);
+                }
+            }
             Some(b'=') => {
                 self.at += if self.starts_with("=>") { 2 } else { 1 };
                 self.record(RepairKind::ColonAdded);

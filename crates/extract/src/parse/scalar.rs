@@ -103,6 +103,7 @@ impl Parser<'_> {
         let (next, newline) = self.after_space(at);
         match self.byte(next) {
             None | Some(b',' | b'}' | b']' | b')' | b'`' | b'<' | b';') => true,
+            Some(b'/') if self.byte(next + 1) == Some(b'*') => true,
             Some(b'/' | b'#') => self.comment_end(next).is_some() && (next > at || newline),
             Some(_) if newline => true,
             Some(_) => {
@@ -186,9 +187,13 @@ impl Parser<'_> {
     /// Replaces a call with one argument by its argument: `ObjectId("507f")`, `callback({…});`. Any other
     /// call is code, so the text is not JSON.
     fn call(&mut self, start: usize, role: Role) -> Result<Option<Value>, Failure> {
-        let open = self.token_end(start);
+        // `new Date("2020")`
+        let name = if self.starts_with("new ") { start + 4 } else { start };
+        let end = self.token_end(name);
+        // `callback ({…})` at the start of a text; elsewhere, a space precedes a remark in parentheses.
+        let open = if role == Role::Root { self.after_space(end).0 } else { end };
         if self.byte(open) != Some(b'(')
-            || !self.text[start..open].starts_with(|first: char| first.is_alphabetic() || first == '_')
+            || !self.text[name..open].starts_with(|first: char| first.is_alphabetic() || first == '_')
         {
             return Ok(None);
         }
@@ -205,7 +210,7 @@ impl Parser<'_> {
             self.frames.pop();
             if let Some(value) = argument? {
                 self.skip();
-                if self.peek() == Some(b')') {
+                if self.peek() == Some(b')') && (in_object || self.is_callback(start, open, &value)) {
                     self.at += 1;
                     self.last = LastToken::Complete;
                     self.record_text(RepairKind::CallRemoved, start, open, Value::Null);
@@ -215,6 +220,13 @@ impl Parser<'_> {
             (self.repairs, self.at) = before;
         }
         if in_object { Ok(Some(self.keep_text(start, role))) } else { Err(Failure::Code) }
+    }
+
+    /// Returns whether a call that ends here passes a document to a callback: `callback({…})`, `callback(5);`.
+    /// Without the semicolon, `f([[1, 2]])` and `f(5)` are code.
+    fn is_callback(&self, start: usize, open: usize, argument: &Value) -> bool {
+        let is_statement = self.byte(self.after_space(self.at + 1).0) == Some(b';');
+        argument.is_object() || (is_statement && !self.bytes[start..open].contains(&b'.'))
     }
 
     /// Parses the prefix of a string of another language: `r"…"`, `b'…'`, `u"…"`.

@@ -1,5 +1,6 @@
 //! Parses strings: finds where they end and resolves their escapes.
 
+mod block;
 mod ending;
 mod escape;
 
@@ -20,6 +21,8 @@ pub(super) enum Quote {
     TypographicDouble,
     /// ‘ ’ ‚ ‛
     TypographicSingle,
+    /// ´
+    Acute,
     /// `\"`, in a document that was escaped as a whole.
     Escaped,
     /// Three quotes of the same kind.
@@ -81,6 +84,7 @@ impl Parser<'_> {
             }
             mark @ (b'"' | b'\'' | b'`') => Some(simple(*mark)),
             b'\\' if rest.get(1) == Some(&b'"') => Some(Quote::Escaped),
+            0xc2 if rest.get(1) == Some(&0xb4) => Some(Quote::Acute),
             0xe2 => match rest.get(1..3)? {
                 [0x80, 0x9c..=0x9f] => Some(Quote::TypographicDouble),
                 [0x80, 0x98..=0x9b] => Some(Quote::TypographicSingle),
@@ -153,17 +157,14 @@ impl Parser<'_> {
         Some(plain.to_owned())
     }
 
+    /// Parses a string between triple quotes, or a code block that is a value.
     fn triple(&mut self, mark: u8) -> String {
         let marks = [mark; 3];
         let mut start = self.at + 3;
         self.record(RepairKind::QuotesChanged);
-        if mark == b'`' {
-            // A code fence inside the document: its language tag is not part of the content.
-            let line = memchr::memchr(b'\n', &self.bytes[start..]).map(|offset| start + offset);
-            let is_tag =
-                |end: usize| self.text[start..end].trim().bytes().all(|byte| byte.is_ascii_alphanumeric());
-            start = line.filter(|&end| is_tag(end)).map_or(start, |end| end + 1);
-        }
+        // The line of the language tag is not part of a code block's content.
+        let tag = if mark == b'`' { block::language_tag(&self.bytes[start..]) } else { None };
+        start += tag.unwrap_or(0);
         let found = memchr::memmem::find(&self.bytes[start..], &marks);
         let end = found.map_or(self.bytes.len(), |offset| start + offset);
         self.at = (end + 3).min(self.bytes.len());
@@ -175,7 +176,16 @@ impl Parser<'_> {
             self.last = LastToken::Complete;
         }
         let content = &self.text[start..end];
-        if mark == b'`' { content.trim_end().trim_start_matches(' ').to_owned() } else { content.to_owned() }
+        let is_fence = mark == b'`';
+        let lines = if is_fence { tag.map(|_| content) } else { block::after_opening_line(content) };
+        if let Some(lines) = lines.filter(|_| self.is_lenient) {
+            let dedented = block::dedent(lines);
+            if !is_fence || dedented.len() < lines.trim_end().len() {
+                self.record(RepairKind::IndentRemoved);
+            }
+            return dedented;
+        }
+        if is_fence { content.trim_end().trim_start_matches(' ').to_owned() } else { content.to_owned() }
     }
 
     /// Parses a string that ends with the quote that opened it, or should have.
@@ -218,7 +228,7 @@ impl Parser<'_> {
         if role == Role::Key && (scan.inner_quotes > 0 || raw.contains(&b'\n')) {
             self.record(RepairKind::QuoteGuessed);
         }
-        if self.is_lenient && role == Role::Member && raw.last() == Some(&b'\n') {
+        if self.is_lenient && matches!(role, Role::Member | Role::Key) && raw.last() == Some(&b'\n') {
             self.record(RepairKind::LineEndRemoved);
             content.truncate(content.trim_end().len());
         } else if raw.iter().any(|&byte| byte < 0x20) {
@@ -230,7 +240,7 @@ impl Parser<'_> {
     /// Skips the opening quote, or two of them.
     fn open_string(&mut self, quote: Quote, role: Role) -> Scan {
         let length = match quote {
-            Quote::Escaped => 2,
+            Quote::Escaped | Quote::Acute => 2,
             Quote::TypographicDouble | Quote::TypographicSingle => 3,
             _ => 1,
         };
@@ -263,6 +273,13 @@ impl Parser<'_> {
                 scan.at = stop + 1 + self.text[stop + 1..].chars().next().map_or(0, char::len_utf8);
                 continue;
             }
+            if let Some(length) = self.escaped_inner_quote(stop).filter(|_| quote == Quote::Escaped) {
+                scan.content.push_str(&self.text[scan.plain..stop]);
+                scan.content.push('"');
+                scan.at = stop + length;
+                scan.plain = scan.at;
+                continue;
+            }
             if self.byte(stop) == Some(b'\\') && !is_mark {
                 scan.content.push_str(&self.text[scan.plain..stop]);
                 match self.byte(stop + 1) {
@@ -288,26 +305,45 @@ impl Parser<'_> {
         }
     }
 
+    /// Returns the length of a quote inside a string of an escaped document: `\\\"`, or `\\"` for short.
+    fn escaped_inner_quote(&self, at: usize) -> Option<usize> {
+        match self.bytes.get(at..)? {
+            [b'\\', b'\\', b'\\', b'"', ..] => Some(4),
+            [b'\\', b'\\', b'"', ..] => Some(3),
+            _ => None,
+        }
+    }
+
     /// Returns the offset of the next quote that may end the string, or of a backslash.
     fn next_mark(&self, at: usize, quote: Quote) -> Option<usize> {
         let rest = self.bytes.get(at..)?;
         let found = match quote {
             Quote::Single => memchr2(b'\'', b'\\', rest),
-            Quote::Backtick => memchr3(b'`', b'\'', b'\\', rest),
-            Quote::TypographicDouble | Quote::TypographicSingle => {
-                let ascii = if quote == Quote::TypographicDouble { b'"' } else { b'\'' };
-                let mut from = 0;
-                loop {
-                    let offset = from + memchr3(0xe2, ascii, b'\\', rest.get(from..)?)?;
-                    if rest[offset] != 0xe2 || self.quote_at(at + offset) {
-                        break Some(offset);
-                    }
-                    from = offset + 1;
-                }
+            Quote::Backtick => {
+                let ascii = memchr3(b'`', b'\'', b'\\', rest);
+                // `text´ closes with an accent.
+                let accent = memchr::memmem::find(&rest[..ascii.unwrap_or(rest.len())], "´".as_bytes());
+                accent.or(ascii)
             }
+            Quote::Acute => self.next_typographic(at, 0xc2, b'`'),
+            Quote::TypographicDouble => self.next_typographic(at, 0xe2, b'"'),
+            Quote::TypographicSingle => self.next_typographic(at, 0xe2, b'\''),
             _ => memchr2(b'"', b'\\', rest),
         };
         found.map(|offset| at + offset)
+    }
+
+    /// Returns the offset of the next quote that starts with the byte `lead`, of an ASCII quote or of a
+    /// backslash.
+    fn next_typographic(&self, at: usize, lead: u8, ascii: u8) -> Option<usize> {
+        let mut from = at;
+        loop {
+            let offset = from + memchr3(lead, ascii, b'\\', self.bytes.get(from..)?)?;
+            if self.bytes[offset] != lead || self.quote_at(offset) {
+                return Some(offset - at);
+            }
+            from = offset + 1;
+        }
     }
 
     /// Returns whether a quote needs no partner: `it's`, `24" screen`.
@@ -323,6 +359,7 @@ impl Parser<'_> {
     fn mark_length(&self, at: usize, quote: Quote) -> usize {
         match self.byte(at) {
             Some(0xe2) => 3,
+            Some(0xc2) => 2,
             Some(b'\\') if quote == Quote::Escaped => 2,
             _ => 1,
         }

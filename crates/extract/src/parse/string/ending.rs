@@ -7,6 +7,9 @@ use crate::repair::RepairKind;
 /// The longest part of a key searched for its end, in bytes.
 const KEY_MAX: usize = 200;
 
+/// The longest rest of an array searched for paired quotes, in bytes.
+const LIST_MAX: usize = 256;
+
 /// The end of a string.
 pub(super) struct Ending {
     /// The offset at which the content ends.
@@ -31,6 +34,12 @@ impl Parser<'_> {
         if self.closes(after, role) && !self.brace_is_text(after, scan.open_braces) {
             return Ok(Some(Ending { content: stop, next: after, repair: None }));
         }
+        // `"text""key": …`
+        let key_follows = role == Role::Member && self.byte(after) == Some(b'"') && self.key_at(after);
+        let item_follows = role == Role::Item && self.unopened_item_follows(after);
+        if scan.inner_quotes == 0 && (key_follows || item_follows) {
+            return Ok(Some(Ending { content: stop, next: after, repair: Some(RepairKind::QuoteGuessed) }));
+        }
         if role == Role::Item && self.byte(after) == Some(b'(') && !self.frames.contains(&Frame::Object) {
             // A call in program code: `'name'(argument)`
             return Err(Failure::Code);
@@ -47,6 +56,22 @@ impl Parser<'_> {
             return Ok(Some(Ending { content: stop, next: after + length, repair }));
         }
         Ok(None)
+    }
+
+    /// Returns whether a comma and a word without its opening quote follow: `"first", second", …`.
+    fn unopened_item_follows(&self, after: usize) -> bool {
+        let (comma, _) = self.after_space(after);
+        if self.byte(comma) != Some(b',') {
+            return false;
+        }
+        let (word, _) = self.after_space(comma + 1);
+        let window = &self.bytes[word.min(self.bytes.len())..self.bytes.len().min(word + KEY_MAX)];
+        let length = window
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b'_'))
+            .count();
+        let (next, _) = self.after_space(word + length + 1);
+        length > 0 && window.get(length) == Some(&b'"') && matches!(self.byte(next), Some(b',' | b']'))
     }
 
     /// Returns whether the brace after the quote closes one in the content, and no member follows: `"… is
@@ -97,7 +122,7 @@ impl Parser<'_> {
         let opens_key = in_object && self.key_at(stop) && (has(b',') || has(b'\n')) && !run.ends_with(b"{");
         let opens_item = role == Role::Item
             && has(b',')
-            && (has(b'\n') || commented)
+            && (has(b'\n') || commented || self.rest_is_paired(stop))
             && self.byte(stop + 1).is_some_and(|byte| byte.is_ascii_alphanumeric());
         let joins = has(b'+') && (has(b'\n') || commented);
         if !opens_key && !opens_item && !joins {
@@ -105,6 +130,9 @@ impl Parser<'_> {
         }
         // Closing brackets that the content opened belong to it: `(approximately)`.
         let mut end = stop - between;
+        if !joins {
+            end += self.bytes[end..stop].iter().take_while(|&&byte| byte == b'+').count();
+        }
         let mut open = unclosed(&self.bytes[start..end]);
         while let Some(index) =
             self.byte(end).and_then(|byte| b")]}".iter().position(|&closer| closer == byte))
@@ -118,6 +146,16 @@ impl Parser<'_> {
         Some(Ending { content: end, next: end, repair: Some(RepairKind::QuoteAdded) })
     }
 
+    /// Returns whether the quotes from `stop` to the end of the array come in pairs, so that the quote at
+    /// `stop` opens an item: `["first, "second"]`.
+    fn rest_is_paired(&self, stop: usize) -> bool {
+        let window = &self.bytes[stop..self.bytes.len().min(stop + LIST_MAX)];
+        let Some(end) = window.iter().position(|byte| matches!(byte, b']' | b'\n' | b'\\')) else {
+            return false;
+        };
+        window[end] == b']' && window[..end].iter().filter(|&&byte| byte == b'"').count() % 2 == 0
+    }
+
     /// Returns the end of a string that has no closing quote.
     pub(super) fn without_end(&self, scan: &Scan, role: Role) -> Result<Ending, Failure> {
         let start = scan.start;
@@ -128,6 +166,17 @@ impl Parser<'_> {
         }
         let rest = &self.text[start..];
         if role == Role::Key {
+            // `{"first": 4, "second: 5}`
+            let line = &rest.as_bytes()[..rest.len().min(KEY_MAX)];
+            let name = line.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+            let colon = start + name;
+            if name > 0
+                && self.evidence.pairs > 0
+                && self.byte(colon) == Some(b':')
+                && self.literal_at(self.after_space(colon + 1).0)
+            {
+                return Ok(Ending { content: colon, next: colon, repair: Some(RepairKind::QuoteAdded) });
+            }
             let is_cut = !rest.contains(['\n', '}', ']']) || self.evidence.pairs > 0;
             let end = self.bytes.len();
             return if is_cut {
