@@ -14,6 +14,7 @@ use crate::options::Mode;
 use crate::parse::Repairs;
 use crate::repair::{Repair, RepairKind};
 use crate::scan::scan;
+pub(crate) use text::is_grouped;
 use text::{find_boolean, match_value, read_boolean, read_number};
 
 /// The most values and union branches visited for all candidates of a text. Recursive unions could otherwise

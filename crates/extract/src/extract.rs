@@ -4,6 +4,7 @@ use serde_json::Value;
 use slipform_schema::{Schema, Shape, Types};
 
 use crate::choose::{self, Candidate};
+use crate::coerce::is_grouped;
 use crate::options::{Mode, Options};
 use crate::outcome::{Extraction, Outcome, violation};
 use crate::parse::{self, Repairs, excerpt};
@@ -270,9 +271,9 @@ fn scan_quotation(text: &str, has_schema: bool, mode: Mode) -> Scan {
 /// Scans a document that was escaped as a whole: `{\"a\": \"b\"}`.
 fn scan_escaped(text: &str, has_schema: bool, mode: Mode) -> Scan {
     let Some(start) = text.find(['{', '[']) else { return Scan::default() };
-    if !text[start + 1..].trim_start().starts_with("\\\"")
-        && !text[start + 1..].trim_start().starts_with("\\n")
-    {
+    let is_opening = |character: char| character.is_whitespace() || matches!(character, '{' | '[');
+    let inside = text[start + 1..].trim_start_matches(is_opening);
+    if !inside.starts_with("\\\"") && !inside.starts_with("\\n") {
         return Scan::default();
     }
     let Some(end) = text.rfind(['}', ']']).filter(|&end| end > start) else { return Scan::default() };
@@ -301,7 +302,10 @@ fn scalar_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<C
             depth: parsed.depth,
         });
     }
-    if let Some(candidate) = fenced_scalar(text).or_else(|| lines_candidate(text)) {
+    // `1,5` is a number in some countries, so strict mode does not take it for a list.
+    let has_commas =
+        mode == Mode::Lenient && schema.is_none_or(|schema| schema.shape().types().contains(Types::ARRAY));
+    if let Some(candidate) = fenced_scalar(text).or_else(|| list_candidate(text, has_commas)) {
         return Some(candidate);
     }
     // The scanner has already rejected texts that start with a bracket.
@@ -347,17 +351,31 @@ fn fenced_scalar(text: &str) -> Option<Candidate> {
     })
 }
 
-/// Parses one scalar per line as an array.
-fn lines_candidate(text: &str) -> Option<Candidate> {
-    let values: Option<Vec<Value>> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .map(|line| strict::parse_whole(line.trim()).ok().map(|parsed| parsed.value))
-        .collect();
-    let values = values.filter(|values| values.len() > 1)?;
+/// Parses one scalar per line as an array; with `has_commas`, commas separate scalars as well.
+fn list_candidate(text: &str, has_commas: bool) -> Option<Candidate> {
+    let mut values = Vec::new();
+    let mut depth = 0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let parsed = strict::parse(rest, 0).ok()?;
+        values.push(parsed.value);
+        depth = depth.max(parsed.depth);
+        let after = &rest[parsed.end..];
+        let next = after.trim_start();
+        let ends_line = after[..after.len() - next.len()].contains('\n');
+        rest = match next.strip_prefix(',').filter(|_| has_commas) {
+            Some(next) => next.trim_start(),
+            None if next.is_empty() || ends_line => next,
+            None => return None,
+        };
+    }
+    // `1,234` is one number.
+    if values.len() < 2 || is_grouped(text) {
+        return None;
+    }
     let mut repairs = Repairs::default();
     repairs.push(Repair { kind: RepairKind::DocumentsListed, ..text_removed() });
-    Some(Candidate { value: Value::Array(values), repairs, confidence: Confidence::Prose, depth: 1 })
+    Some(Candidate { value: Value::Array(values), repairs, confidence: Confidence::Prose, depth: depth + 1 })
 }
 
 /// Returns a reply of a single word as a string, in lenient mode and without a schema.

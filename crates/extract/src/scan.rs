@@ -1,10 +1,13 @@
 //! Finds JSON objects and arrays in a text in one pass.
 
+mod code;
+
 use memchr::memchr3;
 
 use crate::options::Mode;
 use crate::parse::{self, Document, Evidence, Failure, Repairs};
 use crate::strict;
+use code::is_row;
 
 /// The most bytes parsed again after a bracket did not start a document, as a multiple of the text's length.
 /// Beyond it scanning stops, which keeps hostile texts linear.
@@ -12,9 +15,6 @@ const REREAD_FACTOR_MAX: usize = 8;
 
 /// The longest line after an opening code fence that counts as its tag, in bytes.
 const TAG_LINE_MAX: usize = 200;
-
-/// The most bytes searched backwards for an open parenthesis.
-const CALL_WITHIN: usize = 1024;
 
 /// Names of tags around a tool's result.
 const TOOL_RESULT_TAGS: [&str; 4] = ["tool_response", "tool_result", "function_response", "observation"];
@@ -63,6 +63,7 @@ pub(crate) fn scan(text: &str, has_schema: bool, mode: Mode) -> Scan {
         clear_from: 0,
         marked: false,
         is_in_fence: false,
+        argument_end: 0,
         reread_bytes_left: text.len().saturating_mul(REREAD_FACTOR_MAX) + 4096,
         scan: Scan::default(),
     };
@@ -84,6 +85,8 @@ struct Scanner<'t> {
     /// Whether `clear_from` is in a code fence or after a tag.
     marked: bool,
     is_in_fence: bool,
+    /// The end of the last bracketed argument of a call; zero before the first.
+    argument_end: usize,
     reread_bytes_left: usize,
     scan: Scan,
 }
@@ -152,7 +155,8 @@ impl Scanner<'_> {
             .iter()
             .take_while(|&&byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'/' | b' '))
             .count();
-        (length > 2 && window.get(length) == Some(&b']')).then_some(at + 1 + length + 1)
+        let is_literal = matches!(&window[..length], b"NULL" | b"TRUE" | b"FALSE");
+        (length > 2 && window.get(length) == Some(&b']') && !is_literal).then_some(at + 1 + length + 1)
     }
 
     fn bracket(&mut self, at: usize) {
@@ -164,12 +168,22 @@ impl Scanner<'_> {
         let tagged = !clear && self.is_behind_tag(at);
         let relaxed = clear || tagged;
         if !relaxed && self.is_in_code(at) {
-            self.at = self.group_end(at);
+            let is_argument = self.is_argument(at, at);
+            let end = self.group_end(at);
+            if is_argument {
+                self.skip_argument(end)
+            } else {
+                self.at = end
+            }
             return;
         }
         let marked = (clear && self.marked) || tagged;
         match self.read(at) {
+            Ok(document) if !relaxed && self.is_argument(at, document.end) => {
+                self.skip_argument(document.end)
+            }
             Ok(document) if self.is_json(&document, at, relaxed, marked) => {
+                let marked = marked || self.closing_tag_follows(document.end);
                 let confidence = self.confidence_of(&document, marked, relaxed);
                 self.at = document.end.max(at + 1);
                 self.clear_from = self.at;
@@ -281,42 +295,13 @@ impl Scanner<'_> {
         inside > 0 && open > 0 && before[open - 1] == b'<' && !is_tool_result
     }
 
-    /// Returns whether the bracket is a subscript, an argument, part of a string in program code, or the
-    /// value of a key without an open object.
-    fn is_in_code(&self, at: usize) -> bool {
-        let Some(previous) = at.checked_sub(1).map(|before| self.bytes[before]) else { return false };
-        let before = self.bytes[..at].trim_ascii_end();
-        match before.split_last() {
-            Some((b'=', _)) => return self.is_in_call(at),
-            Some((b':', key)) if matches!(key.trim_ascii_end().last(), Some(b'"' | b'\'')) => return true,
-            _ => {}
-        }
-        if self.bytes[at] == b'{' {
-            return matches!(previous, b'$' | b'%');
-        }
-        let called = previous == b'(' && at >= 2 && is_word(self.bytes[at - 2]);
-        called
-            || is_word(previous)
-            || matches!(previous, b'$' | b'%' | b'\\' | b')' | b']' | b'\'' | b'"' | b'.')
-    }
-
-    /// Returns whether an open parenthesis after a name precedes `at`: the arguments of a call.
-    fn is_in_call(&self, at: usize) -> bool {
-        let mut closed = 0_usize;
-        for (index, byte) in self.bytes[..at].iter().enumerate().rev().take(CALL_WITHIN) {
-            match byte {
-                b')' => closed += 1,
-                b'(' if closed > 0 => closed -= 1,
-                b'(' => return index > 0 && is_word(self.bytes[index - 1]),
-                _ => {}
-            }
-        }
-        false
-    }
-
-    /// Returns whether an array is assigned to a name: `items = […]`.
-    fn is_assigned(&self, at: usize) -> bool {
-        self.bytes[..at].trim_ascii_end().ends_with(b"=")
+    /// Returns whether a tag closes after the document: `{…}</tool_call>`.
+    fn closing_tag_follows(&self, end: usize) -> bool {
+        let window = self.bytes[end..self.bytes.len().min(end + 64)].trim_ascii_start();
+        let Some(name) = window.strip_prefix(b"</") else { return false };
+        let length = name.iter().take_while(|&&byte| is_word(byte)).count();
+        let is_tool_result = TOOL_RESULT_TAGS.iter().any(|tag| name.starts_with(tag.as_bytes()));
+        length > 0 && name.get(length) == Some(&b'>') && !is_tool_result
     }
 
     /// Returns the end of the bracketed group at `at`, so that the scan skips its content.
@@ -342,11 +327,14 @@ impl Scanner<'_> {
             // `[1]` is more often a footnote than an answer.
             return false;
         }
-        let has_containers = document
-            .value
-            .as_array()
-            .is_none_or(|items| items.iter().any(|item| item.is_object() || item.is_array()));
+        let has_containers = document.value.as_array().is_none_or(|items| {
+            items.iter().any(|item| item.is_object() || item.is_array() && !is_row(item))
+        });
         if !relaxed && self.is_assigned(at) && !has_containers {
+            return false;
+        }
+        if !relaxed && self.bytes[at] == b'{' && document.value.is_array() {
+            // `[a-z]{2,3}`, `the set {1, 2}`
             return false;
         }
         let is_empty = document.value.as_object().is_some_and(serde_json::Map::is_empty);
@@ -364,7 +352,9 @@ impl Scanner<'_> {
             if evidence.pairs == 0 {
                 return relaxed && reaches_end;
             }
-            return solid_parts > 0 || (relaxed && (evidence.pairs > 1 || self.has_schema));
+            // `{name: word}` is a placeholder, but `{url: https://…}` and `{name: two words}` are data.
+            let is_whole = reaches_end && is_blank(&self.text[..at]) && !has_only_words(&document.value);
+            return solid_parts > 0 || (relaxed && (evidence.pairs > 1 || self.has_schema || is_whole));
         }
         if evidence.unquoted == 0 {
             return solid_parts > 0 || (relaxed && reaches_end);
@@ -400,6 +390,14 @@ impl Scanner<'_> {
             .is_some_and(|items| !items.iter().any(|item| item.is_object() || item.is_array()));
         if !relaxed && (is_plain_list || self.is_in_fence) { Confidence::Weak } else { Confidence::Prose }
     }
+}
+
+/// Returns whether every property of an object is a single word.
+fn has_only_words(value: &serde_json::Value) -> bool {
+    let is_single = |member: &serde_json::Value| {
+        member.as_str().is_none_or(|text| text.bytes().all(|byte| is_word(byte) || byte >= 0x80))
+    };
+    value.as_object().is_some_and(|object| object.values().all(is_single))
 }
 
 fn is_word(byte: u8) -> bool {
