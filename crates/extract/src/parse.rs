@@ -244,7 +244,7 @@ impl<'t> Parser<'t> {
                     self.at = end;
                 }
                 0x0b | 0x0c => self.nonstandard_space(1),
-                0x80.. => match self.nonstandard_space_at(self.at) {
+                0x80.. => match self.space_at(self.at) {
                     Some(length) => self.nonstandard_space(length),
                     None => return,
                 },
@@ -253,8 +253,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Returns the length of white space at `at` that JSON does not allow, in bytes.
-    fn nonstandard_space_at(&self, at: usize) -> Option<usize> {
+    /// Returns the length of the white space character at `at` in bytes, whether JSON allows it or not.
+    fn space_at(&self, at: usize) -> Option<usize> {
         let odd = self.text.get(at..)?.chars().next()?;
         let is_space = odd.is_whitespace() || matches!(odd, '\u{feff}' | '\u{200b}' | '\u{180e}');
         is_space.then(|| odd.len_utf8())

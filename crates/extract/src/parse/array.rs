@@ -167,7 +167,7 @@ impl Parser<'_> {
         if outer.closer() != byte || self.byte(next) != Some(b',') {
             return false;
         }
-        let (follower, _) = self.after_space(next + 1);
+        let follower = self.after_comment(next + 1);
         let is_member = self.key_at(follower);
         let beyond = self.frames.len().checked_sub(3).map(|index| self.frames[index]);
         match outer {

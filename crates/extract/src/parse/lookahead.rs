@@ -10,6 +10,7 @@ const KEY_MAX: usize = 100;
 
 impl Parser<'_> {
     /// Returns the offset after white space, and whether a line ended there.
+    #[inline]
     pub(super) fn after_space(&self, mut at: usize) -> (usize, bool) {
         let mut newline = false;
         let end = at + SPACE_MAX;
@@ -17,13 +18,23 @@ impl Parser<'_> {
             match self.byte(at) {
                 Some(b'\n') => newline = true,
                 Some(b' ' | b'\t' | b'\r') => {}
-                Some(0xc2 | 0xe1..=0xe3 | 0xef) => match self.nonstandard_space_at(at) {
-                    Some(length) => at += length - 1,
-                    None => break,
-                },
+                Some(0x80..) => return self.after_nonstandard_space(at, newline),
                 _ => break,
             }
             at += 1;
+        }
+        (at, newline)
+    }
+
+    /// Returns what [`Parser::after_space`] returns, if the white space may contain characters that JSON does
+    /// not allow.
+    #[cold]
+    fn after_nonstandard_space(&self, mut at: usize, mut newline: bool) -> (usize, bool) {
+        let end = at + SPACE_MAX;
+        while at < end {
+            let Some(length) = self.space_at(at) else { break };
+            newline |= self.byte(at) == Some(b'\n');
+            at += length;
         }
         (at, newline)
     }
@@ -74,7 +85,12 @@ impl Parser<'_> {
             }
             _ => return false,
         };
-        let (colon, newline) = self.after_space(end);
+        let (mut colon, newline) = self.after_space(end);
+        if self.bytes[colon.min(self.bytes.len())..].starts_with(b"/*") {
+            let window = &self.bytes[colon..self.bytes.len().min(colon + KEY_MAX)];
+            let Some(length) = memchr::memmem::find(window, b"*/") else { return false };
+            colon = self.after_space(colon + length + 2).0;
+        }
         self.byte(colon) == Some(b':') && !newline && !self.bytes[colon + 1..].starts_with(b"//")
     }
 
@@ -156,7 +172,8 @@ impl Parser<'_> {
         let (next, newline) = self.after_space(at + 1 + close + 1);
         let starts_value =
             self.quote_at(next) || self.literal_at(next) || matches!(self.byte(next), Some(b'{' | b'['));
-        window[close] == b'"' && close > 0 && !newline && next > at + close + 2 && starts_value
+        let is_apart = next > at + close + 2 || self.byte(next) == Some(b'{') && self.key_at(next + 1);
+        window[close] == b'"' && close > 0 && !newline && is_apart && starts_value
     }
 
     /// Returns whether a key, the end of the line or the end of the object follows a comma.

@@ -122,8 +122,11 @@ impl Parser<'_> {
             return false;
         }
         let (comma, _) = self.after_space(self.at + 1);
-        let (key, _) = self.after_space(comma + 1);
-        self.byte(comma) == Some(b',') && self.quote_at(key) && (self.key_at(key) || self.pair_at(key))
+        if self.byte(comma) != Some(b',') {
+            return false;
+        }
+        let key = self.after_comment(comma + 1);
+        self.quote_at(key) && (self.key_at(key) || self.pair_at(key))
     }
 
     fn insert(&mut self, object: &mut Map<String, Value>, key: String, value: Value) {

@@ -223,10 +223,13 @@ impl Parser<'_> {
     }
 
     /// Returns whether a call that ends here passes a document to a callback: `callback({…})`, `callback(5);`.
-    /// Without the semicolon, `f([[1, 2]])` and `f(5)` are code.
+    /// Lists without objects, and without the semicolon all other values, are arguments of code: `f([1, 2]);`,
+    /// `f(5)`.
     fn is_callback(&self, start: usize, open: usize, argument: &Value) -> bool {
         let is_statement = self.byte(self.after_space(self.at + 1).0) == Some(b';');
-        argument.is_object() || (is_statement && !self.bytes[start..open].contains(&b'.'))
+        let is_plain_list =
+            argument.as_array().is_some_and(|items| !items.is_empty() && !items.iter().any(Value::is_object));
+        argument.is_object() || (is_statement && !is_plain_list && !self.bytes[start..open].contains(&b'.'))
     }
 
     /// Parses the prefix of a string of another language: `r"…"`, `b'…'`, `u"…"`.

@@ -210,6 +210,12 @@ impl Parser<'_> {
                 }
                 // The closing quote may be of another kind.
                 RepairKind::QuoteAdded => {
+                    let raw = self.text[scan.start..ending.content.max(scan.start)].trim_end();
+                    if let Some(path) = raw.strip_suffix('"').filter(|path| path.ends_with('\\')) {
+                        // `"C:\dir\",`: the last backslash did not escape the quote.
+                        content = literal(path);
+                        self.record(RepairKind::EscapeGuessed);
+                    }
                     content.truncate(content.trim_end().trim_end_matches(['\'', '"', '”', '’']).len());
                 }
                 _ => {}

@@ -124,7 +124,7 @@ impl Parser<'_> {
             && has(b',')
             && (has(b'\n') || commented || self.rest_is_paired(stop))
             && self.byte(stop + 1).is_some_and(|byte| byte.is_ascii_alphanumeric());
-        let joins = has(b'+') && (has(b'\n') || commented);
+        let joins = has(b'+') && !has(b',') && (has(b'\n') || commented);
         if !opens_key && !opens_item && !joins {
             return None;
         }
@@ -233,7 +233,8 @@ impl Parser<'_> {
         let (next, _) = self.after_space(after);
         let starts_value =
             self.quote_at(next) && !self.key_at(next) || matches!(self.byte(next), Some(b'{' | b'['));
-        is_name && next > after && (starts_value || self.literal_at(next))
+        let is_adjacent = next == after && self.byte(next) == Some(b'{') && self.key_at(next + 1);
+        is_name && (is_adjacent || next > after && (starts_value || self.literal_at(next)))
     }
 }
 
