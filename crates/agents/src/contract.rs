@@ -78,13 +78,12 @@ impl EnvironmentDefaults {
 /// schema.
 ///
 /// The `output_schema` of the blueprint is authoritative: a request may repeat it, but not replace
-/// it. Otherwise the schema of the request applies, inline or named, and last the
+/// it. Otherwise the schema of the request applies, inline before named, and last the
 /// `default_output_schema` of the blueprint. Options are merged per key: request, blueprint,
 /// environment, default. The example of the blueprint applies only to its own schemas.
 ///
 /// # Errors
-/// Returns an error if the request has two schemas or contradicts the `output_schema` of the
-/// blueprint. Also returns one if a schema does not compile or `max_retries` is too large.
+/// Returns an error if the request contradicts the `output_schema` of the blueprint. Also returns one if a schema does not compile or `max_retries` is too large.
 pub fn resolve(
     blueprint: &Blueprint,
     request: &ContractRequest,
@@ -134,8 +133,7 @@ fn choose<'a>(
     request: &'a ContractRequest,
 ) -> Result<Option<ChosenSchema<'a>>, Error> {
     let requested = match (&request.schema, &request.named) {
-        (Some(_), Some((name, _))) => return Err(Error::TwoSchemas { name: name.clone() }),
-        (Some(schema), None) => Some(ChosenSchema { source: ContractSource::Inline, name: None, schema }),
+        (Some(schema), _) => Some(ChosenSchema { source: ContractSource::Inline, name: None, schema }),
         (None, Some((name, schema))) => {
             Some(ChosenSchema { source: ContractSource::Named, name: Some(name), schema })
         }

@@ -25,12 +25,6 @@ pub enum Error {
         /// The refused name.
         name: String,
     },
-    /// A request has both an inline and a named schema.
-    #[error("the request has both output_schema and output_schema_name ('{name}'); send one of them")]
-    TwoSchemas {
-        /// The value of `output_schema_name`.
-        name: String,
-    },
     /// A request has a schema that differs from the `output_schema` of the agent.
     #[error(
         "the agent '{agent}' has its own output_schema, which a request cannot replace; send the request without \

@@ -38,6 +38,48 @@ fn prompt_schema() -> Value {
     })
 }
 
+/// How deep defaults are looked for. Deeper ones stay unset.
+const DEFAULTS_DEPTH_MAX: usize = 32;
+
+/// Returns the parameters with the `default` of every property that is missing, also inside objects and lists that are
+/// present.
+pub fn with_defaults(blueprint: &Blueprint, mut parameters: Value) -> Value {
+    if let Some(root) = &blueprint.parameters_schema {
+        apply_defaults(root, root, &mut parameters, DEFAULTS_DEPTH_MAX);
+    }
+    parameters
+}
+
+fn apply_defaults(root: &Value, schema: &Value, value: &mut Value, depth: usize) {
+    if depth == 0 {
+        return;
+    }
+    if let Some(pointer) = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'))
+        && let Some(target) = root.pointer(pointer)
+    {
+        apply_defaults(root, target, value, depth - 1);
+    }
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        apply_defaults(root, part, value, depth - 1);
+    }
+    match value {
+        Value::Object(members) => {
+            for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+                if let (None, Some(default)) = (members.get(name), property.get("default")) {
+                    members.insert(name.clone(), default.clone());
+                }
+                if let Some(member) = members.get_mut(name) {
+                    apply_defaults(root, property, member, depth - 1);
+                }
+            }
+        }
+        Value::Array(items) if schema["items"].is_object() => {
+            items.iter_mut().for_each(|item| apply_defaults(root, &schema["items"], item, depth - 1));
+        }
+        _ => {}
+    }
+}
+
 /// Checks the parameters of a run that starts a session.
 ///
 /// # Errors
@@ -114,7 +156,7 @@ pub fn inputs_text(blueprint: &Blueprint, parameters: &Value) -> String {
         Some(prompt) if lines.is_empty() => prompt.to_owned(),
         prompt => {
             let mut text = String::from("<inputs>\n");
-            text.extend(lines);
+            text.push_str(&without_end_tag(&lines.concat()));
             text.push_str("</inputs>");
             if let Some(prompt) = prompt {
                 text.push_str("\n\n");
@@ -123,6 +165,19 @@ pub fn inputs_text(blueprint: &Blueprint, parameters: &Value) -> String {
             text
         }
     }
+}
+
+/// Escapes what would end the block, in any spelling that a model may take for it.
+fn without_end_tag(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for (index, part) in text.split("</").enumerate() {
+        if index > 0 {
+            let name = part.trim_start().get(.."inputs".len()).unwrap_or_default();
+            escaped.push_str(if name.eq_ignore_ascii_case("inputs") { "<\\/" } else { "</" });
+        }
+        escaped.push_str(part);
+    }
+    escaped
 }
 
 fn line(key: &str, value: &Value) -> String {

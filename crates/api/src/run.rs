@@ -15,14 +15,15 @@ use crate::session::SchemaValidation;
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunRequest {
-    /// `start_session` or `resume_session`.
-    #[serde(rename = "type")]
-    #[schema(value_type = RunTypeName)]
-    pub run_type: RunType,
-    /// Name of the agent; required for `start_session`.
+    /// `start_session` or `resume_session`. Omitted, a request with `session_id` resumes it, and any other starts a
+    /// session.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<RunTypeName>)]
+    pub run_type: Option<RunType>,
+    /// Name of the agent; required to start a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_name: Option<String>,
-    /// The session to resume; required for `resume_session`.
+    /// The session to resume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SessionIdText>)]
     pub session_id: Option<SessionId>,
@@ -37,7 +38,7 @@ pub struct RunRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<JsonSchemaDocument>)]
     pub output_schema: Option<Value>,
-    /// Name of a registered schema, instead of `output_schema`.
+    /// Name of a registered schema. `output_schema` takes precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema_name: Option<String>,
     /// Enforcement options.
@@ -71,9 +72,15 @@ impl RunRequest {
         RunRequest { session_id: Some(session_id), ..RunRequest::blank(RunType::ResumeSession) }
     }
 
+    /// Returns whether the request starts a session or resumes one.
+    pub fn run_type(&self) -> RunType {
+        let implied = if self.session_id.is_some() { RunType::ResumeSession } else { RunType::StartSession };
+        self.run_type.unwrap_or(implied)
+    }
+
     fn blank(run_type: RunType) -> RunRequest {
         RunRequest {
-            run_type,
+            run_type: Some(run_type),
             agent_name: None,
             session_id: None,
             prompt: None,

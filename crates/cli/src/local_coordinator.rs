@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::Value;
+use slipform_agents::parameters::with_defaults;
 use slipform_api::RunRequest;
 use slipform_coordinator::{App, AppOptions, Registry, StoreError, Sweeper, SweeperOptions};
 use slipform_runner::{Progress, Worker, WorkerOptions};
@@ -145,8 +145,8 @@ impl LocalCoordinator {
         self.app.check_run(request).await?;
         match blueprint {
             Some(blueprint) => {
-                let parameters = request.parameters.as_ref().unwrap_or(&Value::Null);
-                resources.check_startable(blueprint, parameters).await
+                let parameters = request.parameters.clone().unwrap_or_default();
+                resources.check_startable(blueprint, &with_defaults(blueprint, parameters)).await
             }
             None => Ok(()),
         }

@@ -89,6 +89,8 @@ impl ChildEnd {
         match (&self.result_data, &self.result_text) {
             (Some(data), _) => serde_json::to_string_pretty(data).unwrap_or_else(|_| data.to_string()),
             (None, Some(text)) if !text.is_empty() => text.clone(),
+            // JSON has one null: a result that is null reads back from the journal as an absent one.
+            (None, None) if self.is_completed() => "null".to_owned(),
             _ => "(No result available)".to_owned(),
         }
     }

@@ -74,10 +74,10 @@ fn parameter_cases_check_as_expected() {
     for_every_case("parameters.json", |case, blueprint| {
         let is_resumed = case["resume"] == true;
         let check = if is_resumed { parameters::check_resume } else { parameters::check };
-        match (check(blueprint, &case["parameters"]), case.get("errors")) {
-            (Ok(()), None) => {
-                check_equal(&case["text"], &json!(parameters::inputs_text(blueprint, &case["parameters"])))
-            }
+        let given = case["parameters"].clone();
+        let given = if is_resumed { given } else { parameters::with_defaults(blueprint, given) };
+        match (check(blueprint, &given), case.get("errors")) {
+            (Ok(()), None) => check_equal(&case["text"], &json!(parameters::inputs_text(blueprint, &given))),
             (Err(invalid), Some(expected)) => {
                 let lines: Vec<String> = invalid.validation_errors.iter().map(ToString::to_string).collect();
                 check_equal(expected, &json!(lines))?;

@@ -83,7 +83,7 @@ fn result(arguments: &Run, result: &RunResult) -> Result<()> {
         (None, Some(text)) if arguments.printing.pretty => output::pretty(&json!(text)),
         (Some(data), _) => output::data(data),
         (None, Some(text)) => output::text(text),
-        (None, None) => Ok(()),
+        (None, None) => output::data(&Value::Null),
     }
 }
 

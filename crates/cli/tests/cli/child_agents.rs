@@ -47,6 +47,27 @@ fn run_prints_the_answer_to_its_callback() {
 }
 
 #[test]
+fn null_of_a_child_reaches_its_parent_and_the_caller() {
+    let server = ScriptedServer::respond(|request, _| {
+        let last = last_message(request);
+        match (request.prompt().starts_with("You help."), last["role"].as_str().unwrap()) {
+            (true, _) => Step::text("null"),
+            (false, "tool") => Step::text(format!("The helper said {}.", last["content"].as_str().unwrap())),
+            (false, _) => {
+                Step::tool("start_agent_session", json!({"agent_name": "helper", "prompt": "Any?"}))
+            }
+        }
+    });
+    let scanner = "name: scanner\ntype: procedural\ncommand: ['true']\n";
+    let helper = "name: helper\nsystem_prompt: You help.\noutput_schema: {type: [string, 'null']}\n";
+    let project = project("null", &server, scanner).file("agents/helper.yaml", helper);
+    let ran = project.run(&["run", "parent", "-p", "Is there any?"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "The helper said null.\n"), "{}", ran.stderr);
+    let ran = project.run(&["run", "helper", "-p", "Any?"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "null\n"), "{}", ran.stderr);
+}
+
+#[test]
 fn interrupt_ends_the_process_tree_of_a_child() {
     let server = ScriptedServer::start([Step::tool(
         "start_agent_session",

@@ -59,7 +59,7 @@ impl App {
             return Ok(());
         }
         // A session keeps its folder: a resumed run works there, and so does a parent that a child calls back.
-        let is_resumed = request.run_type == RunType::ResumeSession;
+        let is_resumed = request.run_type() == RunType::ResumeSession;
         let resumed = request.session_id.as_ref().filter(|_| is_resumed);
         for session in resumed.into_iter().chain(&request.parent_session_id) {
             if let Some(kept) = self.session(session).await?.project_dir {

@@ -210,6 +210,8 @@ fn check_result(request: &AppendRequest, status: RunStatus, start: &Start) -> Re
     };
     match (&start.schema, data, text) {
         (Some(schema), Some(data), None) => satisfies(schema, start.response_type, data),
+        // Over HTTP a result that is null looks like an absent one.
+        (Some(schema), None, None) => satisfies(schema, start.response_type, &Value::Null),
         (Some(_), _, _) => {
             refused("a run with a contract must have `result_data` and no `result_text`".to_owned())
         }

@@ -68,7 +68,7 @@ impl App {
     /// Checks a request and resolves its agent, contract and parameters.
     async fn resolve(&self, request: RunRequest) -> Result<Draft, Error> {
         self.authorize_folder(&request).await?;
-        let parameters = parameters_of(&request)?;
+        let (run_type, parameters) = (request.run_type(), parameters_of(&request)?);
         let input = ContractInput {
             schema: request.output_schema,
             schema_name: request.output_schema_name,
@@ -81,7 +81,7 @@ impl App {
             };
             self.resumable_blueprint(parent).await?;
         }
-        let draft = match request.run_type {
+        let draft = match run_type {
             RunType::StartSession => {
                 if request.session_id.is_some() {
                     let message =
@@ -141,6 +141,7 @@ impl App {
         input: &ContractInput,
         project_dir: Option<String>,
     ) -> Result<Draft, Error> {
+        let parameters = parameters::with_defaults(&blueprint, parameters);
         parameters::check_with(&self.inner.schemas, &blueprint, &parameters).map_err(|invalid| {
             let details = serde_json::to_value(&invalid).unwrap_or_default();
             Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
@@ -226,7 +227,8 @@ impl App {
         blueprint: &Blueprint,
         input: &ContractInput,
     ) -> Result<Option<Arc<Contract>>, Error> {
-        let named = match &input.schema_name {
+        // An inline schema takes precedence, so the name is not even looked up.
+        let named = match input.schema_name.as_ref().filter(|_| input.schema.is_none()) {
             Some(name) => Some((name.clone(), self.registered_schema(name).await?)),
             None => None,
         };

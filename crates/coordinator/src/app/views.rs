@@ -70,7 +70,9 @@ pub(super) fn result(details: &RunDetails) -> Result<RunResult, Error> {
     };
     let (result_text, result_data, receipt) = match result.as_ref().map(read).transpose()? {
         Some(EventBody::Result { result_text, result_data, receipt }) => {
-            (result_text, result_data, Some(receipt))
+            // A result that is null reads back from the journal as an absent one.
+            let is_null = contract.is_some() && result_text.is_none();
+            (result_text, result_data.or_else(|| is_null.then_some(Value::Null)), Some(receipt))
         }
         _ => (None, None, None),
     };

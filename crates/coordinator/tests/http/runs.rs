@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use slipform_testkit::TestServer;
 
-use crate::support::Requests as _;
+use crate::support::{Requests as _, completed, result, started};
 
 fn start(more: Value) -> Value {
     let mut body = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
@@ -59,6 +59,57 @@ async fn invalid_submission_is_refused() {
     ];
     for (more, status, code) in wanted {
         server.post("/runs", &start(more)).send().await.refused(status, code);
+    }
+}
+
+#[tokio::test]
+async fn type_of_a_run_follows_from_its_session() {
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let body = json!({"agent_name": "writer", "prompt": "Hello."});
+    let first = server.post("/runs", &body).send().await.ok(201);
+    let run = server.get(&format!("/runs/{}", first["run_id"].as_str().unwrap())).send().await.ok(200);
+    assert_eq!(run["type"], "start_session");
+    let resumed = json!({"session_id": first["session_id"], "prompt": "And?", "queue": true});
+    let resumed = server.post("/runs", &resumed).send().await.ok(201);
+    assert_eq!(resumed["session_id"], first["session_id"]);
+    let run = server.get(&format!("/runs/{}", resumed["run_id"].as_str().unwrap())).send().await.ok(200);
+    assert_eq!(run["type"], "resume_session");
+}
+
+#[tokio::test]
+async fn inline_schema_takes_precedence_over_a_named_one() {
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let both = json!({"output_schema": {"type": "object"}, "output_schema_name": "no such schema"});
+    let created = server.post("/runs", &start(both)).send().await.ok(201);
+    let run = server.get(&format!("/runs/{}", created["run_id"].as_str().unwrap())).send().await.ok(200);
+    assert_eq!(
+        (&run["contract"]["source"], &run["contract"]["schema"]),
+        (&json!("inline"), &json!({"type": "object"}))
+    );
+}
+
+#[tokio::test]
+async fn result_that_is_null_is_accepted_where_the_contract_allows_it() {
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let runner = server.runner().await;
+    for (kind, is_allowed) in [("null", true), ("object", false)] {
+        let body = start(json!({"output_schema": {"type": kind}}));
+        let created = server.post("/runs", &body).send().await.ok(201);
+        let mut claimed = server.claim(&runner).await;
+        server.append(&mut claimed, &json!([started()])).await;
+        let end = json!([result(json!({"result_data": null})), completed()]);
+        let finished = server.post("/runner/finish", &claimed.message(&end)).send().await;
+        if !is_allowed {
+            finished.refused(422, "InvalidResult");
+            continue;
+        }
+        finished.ok(200);
+        let run = server.get(&format!("/runs/{}", created["run_id"].as_str().unwrap())).send().await.ok(200);
+        assert_eq!(run["status"], "completed");
+        assert_eq!((&run["result"], &run["schema_validation"]["valid"]), (&json!("null"), &json!(true)));
     }
 }
 
