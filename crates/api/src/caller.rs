@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::check::{CheckRequest, CheckView};
 use crate::error::Error;
 use crate::operations::{BackendView, RunnerView, StatsQuery, StatsRow};
-use crate::registry::{AgentView, SchemaRequest, SchemaView, Verdict};
+use crate::registry::{AgentView, SchemaRequest, SchemaSummary, SchemaView, Verdict};
 use crate::run::{RunCreated, RunPage, RunRequest, RunView, RunsQuery};
 use crate::runner::Answer;
 use crate::session::{EventPage, EventsQuery, ResultView, SessionPage, SessionView, SessionsQuery};
@@ -74,7 +74,7 @@ pub trait CallerApi: Send + Sync {
     fn validate_agent<'a>(&'a self, definition: &'a Value) -> Answer<'a, Verdict>;
 
     /// Returns every registered schema, sorted by name.
-    fn schemas(&self) -> Answer<'_, Vec<SchemaView>>;
+    fn schemas(&self) -> Answer<'_, Vec<SchemaSummary>>;
 
     /// Returns a registered schema.
     fn schema<'a>(&'a self, name: &'a str) -> Answer<'a, SchemaView>;

@@ -47,7 +47,7 @@ pub use openapi::{
     JsonSchemaDocument, OptionsSchema, RunIdText, RunStatusName, RunTypeName, SessionIdText,
 };
 pub use operations::{BackendView, FileProblems, Health, Readiness, RunnerView, StatsQuery, StatsRow};
-pub use registry::{AgentView, SchemaRequest, SchemaView, ValidateSchemaRequest, Verdict};
+pub use registry::{AgentView, SchemaRequest, SchemaSummary, SchemaView, ValidateSchemaRequest, Verdict};
 pub use run::{RunCreated, RunPage, RunRequest, RunResult, RunSummary, RunView, RunsQuery, WaitQuery};
 pub use runner::{
     Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims,

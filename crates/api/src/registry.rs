@@ -33,6 +33,9 @@ pub struct SchemaRequest {
     /// Unique name.
     #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}$")]
     pub name: String,
+    /// What the schema is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
     /// The JSON Schema.
     #[schema(value_type = JsonSchemaDocument)]
     pub schema: Value,
@@ -46,11 +49,32 @@ pub struct ValidateSchemaRequest {
     pub schema: Value,
 }
 
+/// A registered schema in a list, without the schema itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SchemaSummary {
+    /// Unique name.
+    pub name: String,
+    /// What the schema is for; null if neither the registration nor the schema says it.
+    pub description: Option<String>,
+    /// `api`, `file` or `shipped`.
+    pub source: String,
+    /// `sha256:` and the hash of the schema's text; null if its file was never valid.
+    pub hash: Option<String>,
+    /// Problems in the schema or its file.
+    pub problems: Vec<String>,
+    /// When the schema was registered; null for files and shipped schemas.
+    pub created_at: Option<String>,
+    /// When the schema was last changed; null for shipped schemas.
+    pub modified_at: Option<String>,
+}
+
 /// A registered schema.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SchemaView {
     /// Unique name.
     pub name: String,
+    /// What the schema is for; null if neither the registration nor the schema says it.
+    pub description: Option<String>,
     /// `api`, `file` or `shipped`.
     pub source: String,
     /// The JSON Schema with its original key order; null if its file was never valid.
@@ -59,8 +83,20 @@ pub struct SchemaView {
     pub hash: Option<String>,
     /// Problems in the schema or its file.
     pub problems: Vec<String>,
+    /// Warnings of the linter, as `{path, message}`.
+    #[schema(value_type = Vec<Object>)]
+    pub warnings: Vec<Value>,
     /// When the schema was registered; null for files and shipped schemas.
     pub created_at: Option<String>,
+    /// When the schema was last changed; null for shipped schemas.
+    pub modified_at: Option<String>,
+}
+
+impl From<SchemaView> for SchemaSummary {
+    fn from(view: SchemaView) -> SchemaSummary {
+        let SchemaView { name, description, source, hash, problems, created_at, modified_at, .. } = view;
+        SchemaSummary { name, description, source, hash, problems, created_at, modified_at }
+    }
 }
 
 /// Result of checking a blueprint or a schema.

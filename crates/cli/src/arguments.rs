@@ -636,6 +636,9 @@ pub(crate) enum SchemasCommand {
         /// File with the schema; `-` reads standard input
         #[arg(value_name = "FILE")]
         file: PathBuf,
+        /// What the schema is for
+        #[arg(long, value_name = "TEXT")]
+        description: Option<String>,
     },
     /// Remove a schema from the registry; existing runs keep it
     Remove {

@@ -28,7 +28,9 @@ pub(crate) fn run(arguments: &Schemas) -> Result<Exit> {
         match &arguments.command {
             SchemasCommand::List { json } => list(api, *json).await,
             SchemasCommand::Show { name, json } => show(api, name, *json).await,
-            SchemasCommand::Add { name, file } => add(api, name, file).await,
+            SchemasCommand::Add { name, file, description } => {
+                add(api, name, file, description.clone()).await
+            }
             SchemasCommand::Remove { name } => {
                 api.remove_schema(name).await?;
                 output::lines([format!("slipform: schema `{name}` removed; existing runs keep it")]);
@@ -74,7 +76,7 @@ async fn show(api: &dyn CallerApi, name: &str, as_json: bool) -> Result<Exit> {
     Ok(Exit::Valid)
 }
 
-async fn add(api: &dyn CallerApi, name: &str, file: &Path) -> Result<Exit> {
+async fn add(api: &dyn CallerApi, name: &str, file: &Path, description: Option<String>) -> Result<Exit> {
     let limit = usize::try_from(SCHEMA_BYTES_MAX).unwrap_or(usize::MAX);
     let bytes = source::read_bytes(Some(file), limit)?;
     if bytes.len() > limit {
@@ -82,8 +84,12 @@ async fn add(api: &dyn CallerApi, name: &str, file: &Path) -> Result<Exit> {
     }
     let schema = serde_json::from_slice(source::strip_bom(&bytes))
         .with_context(|| format!("the schema in {} is not JSON", file.display()))?;
-    let view = api.add_schema(&SchemaRequest { name: name.to_owned(), schema }).await?;
+    let view = api.add_schema(&SchemaRequest { name: name.to_owned(), description, schema }).await?;
     output::lines([format!("slipform: schema `{name}` registered ({})", view.hash.unwrap_or_default())]);
+    let text = |warning: &Value, key: &str| warning[key].as_str().unwrap_or_default().to_owned();
+    output::lines(view.warnings.iter().map(|warning| {
+        format!("slipform: warning: {}: {}", text(warning, "path"), text(warning, "message"))
+    }));
     Ok(Exit::Valid)
 }
 

@@ -33,6 +33,8 @@ pub struct FromFile<T> {
     pub in_force: Option<T>,
     /// Problems of the current file.
     pub problems: Vec<String>,
+    /// When the file was last changed, as a Unix timestamp in milliseconds.
+    pub modified_at: Option<i64>,
 }
 
 /// The agents and schemas of a project, by name.
@@ -69,7 +71,12 @@ impl Registry {
     pub fn insert_agent(&self, path: PathBuf, blueprint: Blueprint) {
         let mut files = (*self.files()).clone();
         let name = blueprint.name.clone();
-        let given = FromFile { path, in_force: Some(Arc::new(blueprint)), problems: Vec::new() };
+        let given = FromFile {
+            modified_at: files::modified_at(&path),
+            path,
+            in_force: Some(Arc::new(blueprint)),
+            problems: Vec::new(),
+        };
         files.agents.insert(name, given);
         *self.files.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(files);
     }
@@ -129,8 +136,8 @@ impl Registry {
                 Ok(Checked { blueprint, .. }) => (Some(Arc::new(blueprint)), Vec::new()),
                 Err(problems) => (last_good, problems.list.iter().map(ToString::to_string).collect()),
             };
-            let path = self.relative(&loaded.path);
-            now.agents.insert(loaded.name, FromFile { path, in_force, problems });
+            let (path, modified_at) = (self.relative(&loaded.path), files::modified_at(&loaded.path));
+            now.agents.insert(loaded.name, FromFile { path, in_force, problems, modified_at });
         }
         self.keep_renamed(before, now);
     }
@@ -168,7 +175,7 @@ impl Registry {
             }
         };
         for (name, path, read) in found {
-            let path = self.relative(&path);
+            let (path, modified_at) = (self.relative(&path), files::modified_at(&path));
             let last_good = before.schemas.get(&name).and_then(|schema| schema.in_force.clone());
             let (in_force, problems) = match read {
                 Ok((schema, hash)) => {
@@ -178,7 +185,7 @@ impl Registry {
                 }
                 Err(problem) => (last_good, vec![format!("{}: {problem}", path.display())]),
             };
-            now.schemas.insert(name, FromFile { path, in_force, problems });
+            now.schemas.insert(name, FromFile { path, in_force, problems, modified_at });
         }
     }
 }

@@ -391,6 +391,8 @@ pub struct RegistryEntry {
     pub name: String,
     /// The blueprint or schema as JSON, with its original key order.
     pub text: String,
+    /// What a schema is for; `None` for agents, whose blueprint says it.
+    pub description: Option<String>,
     /// When the entry was added.
     pub created_at: Millis,
     /// When the entry was last replaced.

@@ -301,13 +301,25 @@ impl Store {
 
     /// Adds a registry entry. Returns false if the name is taken.
     pub async fn add(&self, kind: RegistryKind, name: &str, text: &str) -> Result<bool, Error> {
-        let item = Item { kind, name: name.to_owned(), text: text.to_owned() };
+        self.add_described(kind, name, text, None).await
+    }
+
+    /// Adds a registry entry with a description. Returns false if the name is taken.
+    pub async fn add_described(
+        &self,
+        kind: RegistryKind,
+        name: &str,
+        text: &str,
+        description: Option<&str>,
+    ) -> Result<bool, Error> {
+        let (name, text) = (name.to_owned(), text.to_owned());
+        let item = Item { kind, name, text, description: description.map(str::to_owned) };
         self.transact(item, |tx, item| Box::pin(registry::add(tx, item))).await
     }
 
     /// Replaces a registry entry. Returns false if the name is unknown.
     pub async fn replace(&self, kind: RegistryKind, name: &str, text: &str) -> Result<bool, Error> {
-        let item = Item { kind, name: name.to_owned(), text: text.to_owned() };
+        let item = Item { kind, name: name.to_owned(), text: text.to_owned(), description: None };
         self.transact(item, |tx, item| Box::pin(registry::replace(tx, item))).await
     }
 

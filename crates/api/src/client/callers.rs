@@ -13,7 +13,7 @@ use crate::caller::{CallerApi, EventFeed, EventSender, percent_encode, with_quer
 use crate::check::{CheckRequest, CheckView};
 use crate::error::Error;
 use crate::operations::{BackendView, RunnerView, StatsQuery, StatsRow};
-use crate::registry::{AgentView, SchemaRequest, SchemaView, ValidateSchemaRequest, Verdict};
+use crate::registry::{AgentView, SchemaRequest, SchemaSummary, SchemaView, ValidateSchemaRequest, Verdict};
 use crate::run::{RunCreated, RunPage, RunRequest, RunView, RunsQuery};
 use crate::runner::Answer;
 use crate::session::{EventPage, EventsQuery, ResultView, SessionPage, SessionView, SessionsQuery};
@@ -137,7 +137,7 @@ impl CallerApi for Client {
         Box::pin(self.post("agents/validate", definition))
     }
 
-    fn schemas(&self) -> Answer<'_, Vec<SchemaView>> {
+    fn schemas(&self) -> Answer<'_, Vec<SchemaSummary>> {
         Box::pin(self.get("schemas"))
     }
 

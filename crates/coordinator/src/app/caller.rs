@@ -6,7 +6,8 @@ use serde_json::Value;
 use slipform_api::{
     AgentView, Answer, BackendView, CallerApi, CheckRequest, CheckView, Error, EventFeed, EventPage,
     EventSender, EventsQuery, ResultView, RunCreated, RunPage, RunRequest, RunView, RunnerView, RunsQuery,
-    SchemaRequest, SchemaView, SessionPage, SessionView, SessionsQuery, StatsQuery, StatsRow, Verdict,
+    SchemaRequest, SchemaSummary, SchemaView, SessionPage, SessionView, SessionsQuery, StatsQuery, StatsRow,
+    Verdict,
 };
 use slipform_types::{RunId, SessionId};
 
@@ -114,7 +115,7 @@ impl CallerApi for App {
         Box::pin(std::future::ready(Ok(App::validate_agent(self, definition))))
     }
 
-    fn schemas(&self) -> Answer<'_, Vec<SchemaView>> {
+    fn schemas(&self) -> Answer<'_, Vec<SchemaSummary>> {
         Box::pin(App::schemas(self))
     }
 

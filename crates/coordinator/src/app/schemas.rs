@@ -1,41 +1,33 @@
 //! The schema registry.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
-use slipform_api::{Code, Error, SchemaRequest, SchemaView, Verdict};
+use slipform_api::{Code, Error, SchemaRequest, SchemaSummary, SchemaView, Verdict};
 use slipform_schema::{Schema, Shipped, lint, shipped};
 use slipform_store::{RegistryEntry, RegistryKind};
 use slipform_types::timestamp;
 
 use super::{App, errors, is_reserved_name};
-use crate::registry::{is_schema_name, shadow_warning};
+use crate::registry::{FromFile, is_schema_name, shadow_warning};
 
 impl App {
     /// Returns every registered schema, sorted by name.
     ///
     /// # Errors
     /// Fails if the store is unavailable.
-    pub async fn schemas(&self) -> Result<Vec<SchemaView>, Error> {
+    pub async fn schemas(&self) -> Result<Vec<SchemaSummary>, Error> {
         let files = self.registry().files();
-        let mut views: Vec<SchemaView> = files
-            .schemas
-            .iter()
-            .map(|(name, file)| SchemaView {
-                name: name.clone(),
-                source: "file".to_owned(),
-                schema: file.in_force.as_ref().map(|(schema, _)| (**schema).clone()).unwrap_or_default(),
-                hash: file.in_force.as_ref().map(|(_, hash)| hash.clone()),
-                problems: file.problems.clone(),
-                created_at: None,
-            })
-            .collect();
+        let mut views: Vec<SchemaSummary> =
+            files.schemas.iter().map(|(name, file)| from_file(name, file).into()).collect();
         for named in self.store().entries(RegistryKind::Schemas).await.map_err(errors::store)? {
             if !files.schemas.contains_key(&named.name) {
-                views.push(from_store(named));
+                views.push(from_store(named).into());
             }
         }
         for known in shipped() {
             if !views.iter().any(|view| view.name == known.name) {
-                views.push(from_shipped(known));
+                views.push(from_shipped(known).into());
             }
         }
         views.sort_by(|one, other| one.name.cmp(&other.name));
@@ -48,13 +40,16 @@ impl App {
     /// Returns `SchemaNotFound` for an unknown name.
     pub async fn schema(&self, name: &str) -> Result<SchemaView, Error> {
         let files = self.registry().files();
-        if files.schemas.contains_key(name) {
-            let view = self.schemas().await?.into_iter().find(|view| view.name == name);
-            return view.ok_or_else(|| errors::no_schema(name));
-        }
-        let named = self.store().entry(RegistryKind::Schemas, name).await.map_err(errors::store)?;
-        let view = named.map(from_store).or_else(|| shipped_schema(name).map(from_shipped));
-        view.ok_or_else(|| errors::no_schema(name))
+        let view = match files.schemas.get(name) {
+            Some(file) => Some(from_file(name, file)),
+            None => {
+                let named = self.store().entry(RegistryKind::Schemas, name).await.map_err(errors::store)?;
+                named.map(from_store).or_else(|| shipped_schema(name).map(from_shipped))
+            }
+        };
+        let view = view.ok_or_else(|| errors::no_schema(name))?;
+        let warnings = lint(&view.schema).iter().map(|warning| json!(warning)).collect();
+        Ok(SchemaView { warnings, ..view })
     }
 
     /// Returns the JSON Schema of a name. Refuses a schema whose file was never valid.
@@ -91,7 +86,9 @@ impl App {
             Error::new(Code::InvalidSchema, format!("invalid schema: {error}")).with(details)
         })?;
         let text = request.schema.to_string();
-        if self.store().add(RegistryKind::Schemas, name, &text).await.map_err(errors::store)? {
+        let description = request.description.as_deref();
+        let added = self.store().add_described(RegistryKind::Schemas, name, &text, description).await;
+        if added.map_err(errors::store)? {
             self.schema(name).await
         } else {
             let message = format!("schema `{name}` already exists and is immutable; use another name");
@@ -144,16 +141,39 @@ impl App {
     }
 }
 
+fn from_file(name: &str, file: &FromFile<(Arc<Value>, String)>) -> SchemaView {
+    let schema = file.in_force.as_ref().map(|(schema, _)| (**schema).clone()).unwrap_or_default();
+    SchemaView {
+        name: name.to_owned(),
+        description: own_description(&schema),
+        source: "file".to_owned(),
+        schema,
+        hash: file.in_force.as_ref().map(|(_, hash)| hash.clone()),
+        problems: file.problems.clone(),
+        warnings: Vec::new(),
+        created_at: None,
+        modified_at: file.modified_at.map(timestamp),
+    }
+}
+
 fn from_store(named: RegistryEntry) -> SchemaView {
     let schema: Value = serde_json::from_str(&named.text).unwrap_or_default();
     SchemaView {
+        description: named.description.or_else(|| own_description(&schema)),
         source: "api".to_owned(),
         hash: Schema::compile(&schema).ok().map(|schema| schema.hash().to_owned()),
         problems: shadow_warning(&named.name, &schema).into_iter().collect(),
+        warnings: Vec::new(),
         name: named.name,
         schema,
         created_at: Some(timestamp(named.created_at)),
+        modified_at: Some(timestamp(named.updated_at)),
     }
+}
+
+/// Returns the description that a schema has of itself.
+fn own_description(schema: &Value) -> Option<String> {
+    schema["description"].as_str().map(str::to_owned)
 }
 
 fn shipped_schema(name: &str) -> Option<&'static Shipped> {
@@ -161,12 +181,16 @@ fn shipped_schema(name: &str) -> Option<&'static Shipped> {
 }
 
 fn from_shipped(known: &Shipped) -> SchemaView {
+    let schema = known.schema.source().clone();
     SchemaView {
         name: known.name.to_owned(),
+        description: own_description(&schema),
         source: "shipped".to_owned(),
-        schema: known.schema.source().clone(),
+        schema,
         hash: Some(known.schema.hash().to_owned()),
         problems: Vec::new(),
+        warnings: Vec::new(),
         created_at: None,
+        modified_at: None,
     }
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use slipform_api::{ErrorBody, SchemaRequest, SchemaView, ValidateSchemaRequest, Verdict};
+use slipform_api::{ErrorBody, SchemaRequest, SchemaSummary, SchemaView, ValidateSchemaRequest, Verdict};
 
 use super::context::Shared;
 use super::errors::ErrorResponse;
@@ -11,8 +11,8 @@ use super::extract::{NamePath, ValidJson};
 
 /// Lists every registered schema, sorted by name.
 #[utoipa::path(get, path = "/schemas", tag = "schemas",
-    responses((status = 200, description = "The schemas.", body = Vec<SchemaView>)))]
-pub(super) async fn list(State(context): Shared) -> Result<Json<Vec<SchemaView>>, ErrorResponse> {
+    responses((status = 200, description = "The schemas.", body = Vec<SchemaSummary>)))]
+pub(super) async fn list(State(context): Shared) -> Result<Json<Vec<SchemaSummary>>, ErrorResponse> {
     Ok(Json(context.app.schemas().await?))
 }
 

@@ -98,3 +98,10 @@ fn read(path: &Path) -> Result<(Value, String), String> {
     let hash = schema.hash().to_owned();
     Ok((source, hash))
 }
+
+/// Returns when a file was last changed, as a Unix timestamp in milliseconds.
+pub(super) fn modified_at(path: &Path) -> Option<i64> {
+    let modified = fs::metadata(path).and_then(|metadata| metadata.modified()).ok()?;
+    let since = modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok()
+}

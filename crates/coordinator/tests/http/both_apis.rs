@@ -92,7 +92,11 @@ async fn scenario(callers: &dyn CallerApi, runners: &dyn RunnerApi) -> Vec<Strin
     notes.note("agent unknown", callers.agent("writter").await);
     notes.note("agents", callers.agents().await);
     let schema = json!({"type": "object", "required": ["a"]});
-    let request = SchemaRequest { name: "thing".to_owned(), schema: schema.clone() };
+    let request = SchemaRequest {
+        name: "thing".to_owned(),
+        description: Some("A thing.".to_owned()),
+        schema: schema.clone(),
+    };
     notes.note("add_schema", callers.add_schema(&request).await);
     notes.note("schema", callers.schema("thing").await);
     notes.note("schema unknown", callers.schema("a b?c").await);

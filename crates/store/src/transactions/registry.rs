@@ -9,6 +9,7 @@ pub(crate) struct Item {
     pub(crate) kind: RegistryKind,
     pub(crate) name: String,
     pub(crate) text: String,
+    pub(crate) description: Option<String>,
 }
 
 fn column(kind: RegistryKind) -> &'static str {
@@ -21,7 +22,7 @@ fn column(kind: RegistryKind) -> &'static str {
 pub(crate) async fn all(tx: &mut Tx, kind: RegistryKind) -> Result<Vec<RegistryEntry>, Error> {
     let rows = tx
         .query(
-            "SELECT name, text, created_at, updated_at FROM registry WHERE kind = $1 ORDER BY name",
+            "SELECT name, text, description, created_at, updated_at FROM registry WHERE kind = $1 ORDER BY name",
             &[column(kind).into()],
         )
         .await?;
@@ -34,7 +35,7 @@ pub(crate) async fn all(tx: &mut Tx, kind: RegistryKind) -> Result<Vec<RegistryE
 pub(crate) async fn one(tx: &mut Tx, kind: RegistryKind, name: &str) -> Result<Option<RegistryEntry>, Error> {
     let row = tx
         .query_one(
-            "SELECT name, text, created_at, updated_at FROM registry WHERE kind = $1 AND name = $2",
+            "SELECT name, text, description, created_at, updated_at FROM registry WHERE kind = $1 AND name = $2",
             &[column(kind).into(), name.into()],
         )
         .await?;
@@ -44,9 +45,15 @@ pub(crate) async fn one(tx: &mut Tx, kind: RegistryKind, name: &str) -> Result<O
 pub(crate) async fn add(tx: &mut Tx, item: &Item) -> Result<bool, Error> {
     let added = tx
         .execute(
-            "INSERT INTO registry (kind, name, text, created_at, updated_at) VALUES ($1, $2, $3, {now}, {now})
+            "INSERT INTO registry (kind, name, text, description, created_at, updated_at)
+                VALUES ($1, $2, $3, $4, {now}, {now})
              ON CONFLICT (kind, name) DO NOTHING",
-            &[column(item.kind).into(), (&item.name).into(), (&item.text).into()],
+            &[
+                column(item.kind).into(),
+                (&item.name).into(),
+                (&item.text).into(),
+                item.description.as_deref().into(),
+            ],
         )
         .await?;
     Ok(added == 1)
@@ -73,6 +80,7 @@ fn entry(mut row: Row) -> Result<RegistryEntry, Error> {
     Ok(RegistryEntry {
         name: row.text()?,
         text: row.text()?,
+        description: row.optional_text()?,
         created_at: row.integer()?,
         updated_at: row.integer()?,
     })
