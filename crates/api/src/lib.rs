@@ -44,7 +44,8 @@ pub use client::{Client, Connection, TokenSource};
 pub use error::{Code, Error, ErrorBody};
 pub use openapi::{
     AgentSchema, AssignmentSchema, EventBodySchema, EventSchema, EventTypeName, ExecutionModeName,
-    JsonSchemaDocument, OptionsSchema, RunIdText, RunStatusName, RunTypeName, SessionIdText,
+    JsonSchemaDocument, OptionsSchema, RunIdText, RunProgressSchema, RunStatusName, RunTypeName,
+    SessionIdText,
 };
 pub use operations::{BackendView, FileProblems, Health, Readiness, RunnerView, StatsQuery, StatsRow};
 pub use registry::{AgentView, SchemaRequest, SchemaSummary, SchemaView, ValidateSchemaRequest, Verdict};

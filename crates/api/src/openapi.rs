@@ -121,6 +121,19 @@ pub struct EventBodySchema {
     pub event_type: EventTypeName,
 }
 
+/// How far a run has got.
+#[derive(Debug, ToSchema)]
+#[schema(as = RunProgress)]
+pub struct RunProgressSchema {
+    /// Requests, including the next one, that repeat another because its reply was rejected.
+    #[schema(minimum = 0, maximum = 1_000_000)]
+    pub retry_count: i64,
+    /// Backend of the current rung.
+    pub backend: Option<String>,
+    /// Model that requests to it name.
+    pub model: Option<String>,
+}
+
 /// An event of a journal. Further keys depend on the type.
 #[derive(Debug, ToSchema)]
 #[schema(as = Event)]

@@ -90,6 +90,8 @@ pub struct StatsRow {
     pub agent_name: String,
     /// Backend of the runs' last model call; null for runs without a model call or a receipt.
     pub backend: Option<String>,
+    /// Model of that call.
+    pub model: Option<String>,
     /// Ended runs.
     pub runs: i64,
     /// Runs that have a result.

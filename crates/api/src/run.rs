@@ -168,11 +168,17 @@ pub struct RunView {
     pub error: Option<Value>,
     /// Model calls repeated because a reply did not satisfy the contract.
     pub retry_count: i64,
+    /// Retries that the contract allows on each rung; null without a contract.
+    pub max_retries: Option<i64>,
     /// Number of claims by runners.
     pub attempts: i64,
     /// Contract that the result must satisfy; null without one.
     #[schema(value_type = Option<Object>)]
     pub contract: Option<Value>,
+    /// Backend of the last model call, or of the next one; null before the first attempt and for programs.
+    pub backend: Option<String>,
+    /// Model that requests to the backend name.
+    pub model: Option<String>,
     /// Callback runs that continued this run after its children had ended, oldest first. Omitted if there are
     /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -200,11 +206,12 @@ pub struct RunResult {
     pub result_text: Option<String>,
     /// The JSON, for runs with a contract.
     pub result_data: Option<Value>,
-    /// The result as text: `result_text`, or `result_data` as JSON.
+    /// The accepted reply as the model wrote it, before repairs: its text, or the arguments of `submit_result`. For programs,
+    /// their output.
     pub result: Option<String>,
     /// The JSON that was validated against the contract.
     pub validated_output: Option<Value>,
-    /// Result of the validation; null for completed runs without a contract.
+    /// Result of the validation; null without a contract.
     pub schema_validation: Option<SchemaValidation>,
     /// The receipt: strategy, calls, retries, repairs and tokens.
     #[schema(value_type = Option<Object>)]
@@ -247,8 +254,10 @@ pub struct RunSummary {
     /// The run that delegated to this one.
     #[schema(value_type = Option<RunIdText>)]
     pub parent_run_id: Option<RunId>,
-    /// Backend of the last model call; set when the run has ended.
+    /// Backend of the last model call, or of the next one; null before the first attempt and for programs.
     pub backend: Option<String>,
+    /// Model that requests to the backend name.
+    pub model: Option<String>,
     /// Token usage of the model calls; set when the run has ended.
     #[schema(value_type = Option<Object>)]
     pub tokens: Option<Tokens>,

@@ -4,13 +4,14 @@ use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use slipform_types::{EventBody, ExecutionMode, RunId, SessionId};
+use slipform_types::{EventBody, ExecutionMode, RunId, RunProgress, SessionId};
 use utoipa::ToSchema;
 
 use crate::assignment::EncodedAssignment;
 use crate::error::Error;
 use crate::openapi::{
-    AssignmentSchema, EventBodySchema, ExecutionModeName, JsonSchemaDocument, RunIdText, SessionIdText,
+    AssignmentSchema, EventBodySchema, ExecutionModeName, JsonSchemaDocument, RunIdText, RunProgressSchema,
+    SessionIdText,
 };
 
 /// A boxed response future.
@@ -149,6 +150,10 @@ pub struct AppendRequest {
     /// Events without their envelope, as `{event_type, …}`.
     #[schema(value_type = Vec<EventBodySchema>, min_items = 1, max_items = 1_000)]
     pub events: Vec<EventBody>,
+    /// How far the run has got after these events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<RunProgressSchema>)]
+    pub progress: Option<RunProgress>,
 }
 
 /// Response to an append.

@@ -109,10 +109,13 @@ pub struct SchemaValidation {
     pub valid: bool,
     /// Name of the registered schema, if the contract uses one.
     pub schema_name: Option<String>,
-    /// Source of the contract, such as `inline`; `none` without a contract.
+    /// Source of the contract, such as `inline`.
     pub schema_source: String,
     /// Model calls repeated because a reply did not satisfy the contract.
     pub retry_count: i64,
+    /// Retries that the contract allows on each rung.
+    #[serde(default)]
+    pub max_retries: i64,
     /// Strategy by which the model produced the JSON.
     pub strategy: Option<String>,
     /// Repairs made to the reply.

@@ -5,11 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use slipform_model::probe::Verdict;
 use slipform_model::{Backend, BackendConfig, connect};
-use slipform_types::BackendKind;
+use slipform_types::{BackendInfo, BackendKind, env};
+
+/// The first characters of the name of the default weights, which have 135 million parameters.
+const BUILT_IN_MODEL: &str = "SmolLM2-135M";
+
+/// The number of models that an error names.
+const MODELS_SHOWN: usize = 5;
 
 /// The stored verdicts of `slipform probe`, by backend kind, URL and model.
 #[derive(Debug)]
@@ -67,7 +73,7 @@ pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Connects a backend. Without a configured model, an OpenAI-compatible server is queried for its first model.
+/// Connects a backend. Without a configured model, an OpenAI-compatible server is asked for the one that it serves.
 pub(crate) async fn open(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)> {
     if config.kind == BackendKind::Embedded {
         return embedded(config);
@@ -77,10 +83,52 @@ pub(crate) async fn open(config: &BackendConfig) -> Result<(BackendConfig, Arc<d
         return Ok((config.clone(), backend));
     }
     let about = backend.about().await.unwrap_or_default();
-    let Some(model) = about["data"][0]["id"].as_str() else { return Ok((config.clone(), backend)) };
-    let config = BackendConfig { model: Some(model.to_owned()), ..config.clone() };
+    let listed = about["data"].as_array().into_iter().flatten().filter_map(|model| model["id"].as_str());
+    let listed: Vec<&str> = listed.collect();
+    let model = match listed.as_slice() {
+        [] => return Ok((config.clone(), backend)),
+        [model] => (*model).to_owned(),
+        several => bail!(
+            "backend `{}` serves {} models and none is configured: {}{}; set `model` in slipform.toml, or {}",
+            config.name,
+            several.len(),
+            several
+                .iter()
+                .take(MODELS_SHOWN)
+                .map(|model| format!("`{model}`"))
+                .collect::<Vec<_>>()
+                .join(", "),
+            if several.len() > MODELS_SHOWN { ", …" } else { "" },
+            if config.name == "ollama" { env::OLLAMA_MODEL } else { env::OPENAI_MODEL }
+        ),
+    };
+    let config = BackendConfig { model: Some(model), ..config.clone() };
     let backend = connect(&config, &environment)?;
     Ok((config, backend))
+}
+
+/// Returns the name of a backend's model as receipts show it; `None` if only the server knows it.
+pub(crate) fn model_name(config: &BackendConfig) -> Option<String> {
+    if config.kind == BackendKind::Embedded { embedded_model(config) } else { config.model.clone() }
+}
+
+#[cfg(feature = "embedded")]
+fn embedded_model(config: &BackendConfig) -> Option<String> {
+    use slipform_embedded::weights;
+    let path =
+        config.model.as_ref().map(PathBuf::from).or_else(|| weights::locate(&weights::environment).ok());
+    let name = path.map(|path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
+    Some(name.unwrap_or_else(|| weights::DEFAULT.name.into_owned()))
+}
+
+#[cfg(not(feature = "embedded"))]
+fn embedded_model(config: &BackendConfig) -> Option<String> {
+    config.model.clone()
+}
+
+/// Whether a backend is the built-in model with its default weights.
+pub(crate) fn is_built_in(backend: &BackendInfo) -> bool {
+    backend.kind == BackendKind::Embedded && backend.model.starts_with(BUILT_IN_MODEL)
 }
 
 /// Opens the embedded model with the weights from the settings, otherwise from the environment or the default ones.

@@ -18,7 +18,7 @@ use slipform_types::{AgentType, Blueprint, RunId, SessionId, TierBackend, WRITIN
 
 use crate::backends::{self, Verdicts, environment};
 use crate::settings::Settings;
-use crate::{admin_token, secrets};
+use crate::{admin_token, output, secrets};
 
 /// The resources that all runs of a project share.
 pub(crate) struct LocalResources {
@@ -44,9 +44,17 @@ impl LocalResources {
             .settings
             .backends
             .values()
-            .map(|backend| json!({"name": backend.name, "kind": backend.kind.name(), "model": backend.model}))
+            .map(|backend| json!({"name": backend.name, "kind": backend.kind.name(), "model": backends::model_name(backend)}))
             .collect();
         json!({"version": env!("CARGO_PKG_VERSION"), "backends": backends})
+    }
+
+    /// Reports a backend that the environment chose, unless `--backend` names one or the agent asks no model.
+    pub(crate) fn announce_backend(&self, blueprint: Option<&Blueprint>) {
+        let is_program = blueprint.is_some_and(|blueprint| blueprint.kind == AgentType::Procedural);
+        if self.backend.is_none() && !is_program {
+            output::lines(self.settings.environment_notice());
+        }
     }
 
     /// Checks that a run of this agent can start, before it is submitted.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use slipform_agents::parameters as agent_parameters;
-use slipform_api::{CallerApi, RunRequest, RunView};
+use slipform_api::{CallerApi, RunRequest};
 use slipform_types::{AgentType, Blueprint, RunId, SessionId};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -22,6 +22,7 @@ use crate::coordinator::Coordinator;
 use crate::exit::Exit;
 use crate::local_resources::LocalResources;
 use crate::settings::Settings;
+use crate::waiting::RunTree;
 use crate::{backends, logging, output, signals, source, waiting};
 use follow::Follower;
 use progress_line::ProgressLine;
@@ -59,6 +60,7 @@ async fn perform(arguments: &Run, coordinator: Coordinator) -> Result<Exit> {
         if let Err(error) = checked {
             return report::refusal(arguments, error);
         }
+        resources.announce_backend(agent.blueprint.as_ref());
     }
     let mut coordinator = coordinator.create_store().await?;
     let line = Arc::new(ProgressLine::new(output::is_terminal()));
@@ -75,11 +77,11 @@ async fn perform(arguments: &Run, coordinator: Coordinator) -> Result<Exit> {
         Follower::start(coordinator.api.clone(), created.session_id.clone(), agent, line.clone())
     });
     let outcome = wait_or_stop(&*coordinator.api, &created.run_id).await;
-    if let (Some(follower), Ok(run)) = (&mut follower, &outcome) {
-        follower.last_event_of(&run.run_id).await;
+    if let (Some(follower), Ok(tree)) = (&mut follower, &outcome) {
+        follower.last_event_of(&tree.last.run_id).await;
     }
     line.clear();
-    let ended = EndedRun::load(&*coordinator.api, &created.run_id, outcome?).await?;
+    let ended = EndedRun::new(outcome?);
     let project = std::env::current_dir().context("cannot read the current folder")?;
     let shown = report::show(arguments, &ended, &project);
     if let Some(local) = &coordinator.local {
@@ -89,7 +91,7 @@ async fn perform(arguments: &Run, coordinator: Coordinator) -> Result<Exit> {
 }
 
 /// Waits for the end of a run and of everything it started. A termination signal stops them.
-async fn wait_or_stop(api: &dyn CallerApi, run: &RunId) -> Result<RunView> {
+async fn wait_or_stop(api: &dyn CallerApi, run: &RunId) -> Result<RunTree> {
     tokio::select! {
         outcome = waiting::wait_until_idle(api, run) => outcome,
         interrupted = signals::interrupted() => {

@@ -39,6 +39,7 @@ async fn work(arguments: &Runner) -> Result<Exit> {
         claim_wait: CLAIM_WAIT,
     };
     let address = client.address().to_owned();
+    resources.announce_backend(None);
     output::lines([format!(
         "slipform: running for {address} with {}",
         output::counted(options.slots, "slot")

@@ -53,6 +53,9 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     // Commands of the same user find the server and its token while this value exists.
     let _announcement = Announcement::make(&project, bound.address()).ok();
     output::lines(startup_lines(&app, bound.address(), &database, arguments.no_runner));
+    if !arguments.no_runner {
+        output::lines(settings.environment_notice());
+    }
     let analytics = analytics::open(&app, &database, &project, &settings.analytics);
     let sweeper = sweeper(&app, &settings.server);
     let mut background = tokio::spawn(run_background_tasks(app.clone(), sweeper, analytics.clone()));

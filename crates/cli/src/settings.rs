@@ -102,6 +102,8 @@ pub(crate) struct Settings {
     pub(crate) server: ServerSettings,
     pub(crate) tools: ToolSettings,
     pub(crate) analytics: AnalyticsSettings,
+    /// The variable that configures the default backend; `None` if the file or nothing does.
+    chosen_by: Option<&'static str>,
 }
 
 impl Settings {
@@ -124,6 +126,9 @@ impl Settings {
             backend.name.clone_from(name);
         }
         let from_environment = from_environment(environment)?;
+        let chosen_by = (file.default_backend.is_none() && backends.is_empty()).then_some(());
+        let chosen_by = chosen_by.and(from_environment.as_ref().map(|(_, variable)| *variable));
+        let from_environment = from_environment.map(|(backend, _)| backend);
         let default_backend = match file.default_backend {
             Some(name) => name,
             None if backends.len() == 1 => backends.keys().next().cloned().unwrap_or_default(),
@@ -142,7 +147,7 @@ impl Settings {
             .entry(EMBEDDED.to_owned())
             .or_insert_with(|| BackendConfig::new(EMBEDDED, BackendKind::Embedded));
         let File { tiers, server, tools, analytics, .. } = file;
-        let settings = Settings { backends, default_backend, tiers, server, tools, analytics };
+        let settings = Settings { backends, default_backend, tiers, server, tools, analytics, chosen_by };
         settings.check()?;
         Ok(settings)
     }
@@ -169,6 +174,17 @@ impl Settings {
             self.backend(backend).with_context(|| format!("tiers.{tier}"))?;
         }
         Ok(())
+    }
+
+    /// Returns a message about a default backend that an environment variable chose.
+    pub(crate) fn environment_notice(&self) -> Option<String> {
+        let (variable, name) = (self.chosen_by?, &self.default_backend);
+        let model = self.backends.get(name).and_then(|backend| backend.model.as_ref());
+        let model = model.map(|model| format!(", model `{model}`")).unwrap_or_default();
+        Some(format!(
+            "slipform: using backend `{name}`{model}, because {variable} is set; `--backend {EMBEDDED}` uses the built-in \
+             model, and `default_backend` in {FILE} settles it"
+        ))
     }
 
     /// Returns a backend by name.
@@ -271,8 +287,10 @@ fn names_key(message: &str) -> bool {
     ["key", "token", "secret", "password"].iter().any(|word| field.contains(word))
 }
 
-/// Returns the backend that environment variables configure, if any.
-fn from_environment(environment: &dyn Fn(&str) -> Option<String>) -> Result<Option<BackendConfig>> {
+/// Returns the backend that environment variables configure, and the variable that decides so.
+fn from_environment(
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<(BackendConfig, &'static str)>> {
     let read =
         |name: &str| environment(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     let (base_url, key) = (read(env::OPENAI_BASE_URL), read(env::OPENAI_API_KEY));
@@ -282,22 +300,24 @@ fn from_environment(environment: &dyn Fn(&str) -> Option<String>) -> Result<Opti
         backend.model = read(env::OPENAI_MODEL).or_else(|| is_official.then(|| OPENAI_MODEL.to_owned()));
         backend.base_url = base_url;
         backend.api_key_env = key.map(|_| env::OPENAI_API_KEY.to_owned());
-        return Ok(Some(backend));
+        let variable = if is_official { env::OPENAI_API_KEY } else { env::OPENAI_BASE_URL };
+        return Ok(Some((backend, variable)));
     }
     let (base_url, key) = (read(env::ANTHROPIC_BASE_URL), read(env::ANTHROPIC_API_KEY));
     if base_url.is_some() || key.is_some() {
         let mut backend = BackendConfig::new("anthropic", BackendKind::Anthropic);
         backend.model = read(env::ANTHROPIC_MODEL).or_else(|| Some(ANTHROPIC_MODEL.to_owned()));
+        let variable = if base_url.is_none() { env::ANTHROPIC_API_KEY } else { env::ANTHROPIC_BASE_URL };
         backend.base_url = base_url;
         backend.api_key_env = key.map(|_| env::ANTHROPIC_API_KEY.to_owned());
-        return Ok(Some(backend));
+        return Ok(Some((backend, variable)));
     }
     let Some(host) = read(env::OLLAMA_HOST) else { return Ok(None) };
     let mut backend = BackendConfig::new("ollama", BackendKind::OpenAi);
     backend.model = read(env::OLLAMA_MODEL);
     backend.dialect = Some("ollama".to_owned());
     backend.base_url = Some(ollama_url(&host));
-    Ok(Some(backend))
+    Ok(Some((backend, env::OLLAMA_HOST)))
 }
 
 /// Converts `OLLAMA_HOST` to a URL as Ollama does: it is a host, a host and port, or a URL.

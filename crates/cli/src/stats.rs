@@ -1,4 +1,4 @@
-//! `slipform stats`: prints success, retries, tokens and durations per agent and backend.
+//! `slipform stats`: prints success, retries, tokens and durations per agent, backend and model.
 
 use anyhow::Result;
 use slipform_api::{StatsQuery, StatsRow};
@@ -9,9 +9,10 @@ use crate::exit::Exit;
 use crate::{backends, output};
 
 /// The column headings. The first [`TEXT_COLUMNS`] columns contain text, the others numbers.
-const HEADINGS: [&str; 11] = [
+const HEADINGS: [&str; 12] = [
     "agent",
     "backend",
+    "model",
     "runs",
     "success",
     "first pass",
@@ -24,7 +25,7 @@ const HEADINGS: [&str; 11] = [
 ];
 
 /// The number of left-aligned text columns.
-const TEXT_COLUMNS: usize = 2;
+const TEXT_COLUMNS: usize = 3;
 
 type Cells = [String; HEADINGS.len()];
 
@@ -77,6 +78,7 @@ fn cells(row: &StatsRow, backend: &str) -> Cells {
     [
         row.agent_name.clone(),
         backend.to_owned(),
+        row.model.clone().unwrap_or_else(nothing),
         row.runs.to_string(),
         percent(Some(row.success_rate)),
         percent(row.first_pass_rate),
@@ -99,6 +101,7 @@ fn total(rows: &[StatsRow]) -> StatsRow {
     StatsRow {
         agent_name: rows.first().map(|row| row.agent_name.clone()).unwrap_or_default(),
         backend: None,
+        model: None,
         runs,
         completed,
         success_rate: share(completed, runs).unwrap_or_default(),
@@ -140,6 +143,7 @@ mod tests {
         StatsRow {
             agent_name: agent.to_owned(),
             backend: backend.map(str::to_owned),
+            model: backend.map(|_| "m".to_owned()),
             runs,
             completed,
             success_rate: share(completed, runs).unwrap_or_default(),
@@ -165,11 +169,11 @@ mod tests {
         assert_eq!(
             table(&rows),
             [
-                "agent     backend   runs  success  first pass  retries  missing submits  escalations  tokens/result     p50         p95",
-                "reviewer  -            2    0.0 %           -        3                1            0              -       -           -",
-                "reviewer  lmstudio     8   75.0 %      50.0 %        3                1            0           1000  999 ms      59.9 s",
-                "reviewer  total       10   60.0 %      50.0 %        6                2            0           1000       -           -",
-                "writer    claude       1  100.0 %     100.0 %        3                1            0             55   2.0 s  2 min 00 s",
+                "agent     backend   model  runs  success  first pass  retries  missing submits  escalations  tokens/result     p50         p95",
+                "reviewer  -         -         2    0.0 %           -        3                1            0              -       -           -",
+                "reviewer  lmstudio  m         8   75.0 %      50.0 %        3                1            0           1000  999 ms      59.9 s",
+                "reviewer  total     -        10   60.0 %      50.0 %        6                2            0           1000       -           -",
+                "writer    claude    m         1  100.0 %     100.0 %        3                1            0             55   2.0 s  2 min 00 s",
             ]
         );
     }

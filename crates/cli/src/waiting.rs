@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use slipform_api::{CallerApi, Error, RunSummary, RunView, RunsQuery};
-use slipform_types::RunId;
+use slipform_types::{RunId, SessionId};
 use tokio::time::Instant;
 
 use crate::output;
@@ -59,9 +59,8 @@ pub(crate) async fn wait_for_stop(api: &dyn CallerApi, run: RunView) -> Result<R
     Ok(api.wait(&run.run_id, STOP_WAIT_MAX - STOP_NOTICE_DELAY).await?)
 }
 
-/// Waits until a run, its descendants and the runs that callbacks resume have ended. Returns the run itself, or the latest
-/// run that continued it. Other runs of the session are ignored.
-pub(crate) async fn wait_until_idle(api: &dyn CallerApi, run: &RunId) -> Result<RunView> {
+/// Waits until a run, its descendants and the runs that callbacks resume have ended. Other runs of the session are ignored.
+pub(crate) async fn wait_until_idle(api: &dyn CallerApi, run: &RunId) -> Result<RunTree> {
     let root = wait(api, run).await?;
     let mut outage = Outage::default();
     loop {
@@ -69,13 +68,13 @@ pub(crate) async fn wait_until_idle(api: &dyn CallerApi, run: &RunId) -> Result<
         match tree.active.first() {
             Some(active) => drop(wait(api, active).await?),
             None if tree.awaits_callback => tokio::time::sleep(POLL_INTERVAL).await,
-            None => return Ok(tree.last),
+            None => return Ok(tree),
         }
     }
 }
 
 /// Stops a run, its descendants and the runs that continue it, and waits until all have ended.
-pub(crate) async fn stop_tree(api: &dyn CallerApi, run: &RunId) -> Result<RunView> {
+pub(crate) async fn stop_tree(api: &dyn CallerApi, run: &RunId) -> Result<RunTree> {
     let start = Instant::now();
     loop {
         let tree = run_tree(api, api.run(run).await?).await?;
@@ -89,22 +88,24 @@ pub(crate) async fn stop_tree(api: &dyn CallerApi, run: &RunId) -> Result<RunVie
             None if tree.awaits_callback && start.elapsed() < STOP_CALLBACK_WAIT => {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
-            None => return Ok(tree.last),
+            None => return Ok(tree),
         }
     }
 }
 
 /// Returns the child runs of a run.
-pub(crate) async fn children_of(api: &dyn CallerApi, run: &RunId) -> Result<Vec<RunSummary>, Error> {
+async fn children_of(api: &dyn CallerApi, run: &RunId) -> Result<Vec<RunSummary>, Error> {
     let query =
         RunsQuery { parent_run_id: Some(run.clone()), limit: Some(CHILDREN_MAX), ..RunsQuery::default() };
     Ok(api.runs(query).await?.runs)
 }
 
 /// A run with its descendants and continuations.
-struct Tree {
+pub(crate) struct RunTree {
     /// The run itself, or the latest run that continued it.
-    last: RunView,
+    pub(crate) last: RunView,
+    /// The child sessions of the run and of the runs that continue it, oldest first.
+    pub(crate) children: Vec<SessionId>,
     /// Runs that have not ended, parents before their children.
     active: Vec<RunId>,
     /// Whether a child has yet to call back.
@@ -113,15 +114,18 @@ struct Tree {
 
 /// Reads the descendants of a run and the runs that continue it. The end of a child and the callback to its parent are one
 /// transaction, so reading children before continuations misses nothing.
-async fn run_tree(api: &dyn CallerApi, root: RunView) -> Result<Tree, Error> {
+async fn run_tree(api: &dyn CallerApi, root: RunView) -> Result<RunTree, Error> {
     let mut last = root;
-    let (mut active, mut awaits_callback) = (Vec::new(), false);
+    let (mut active, mut own_children, mut awaits_callback) = (Vec::new(), Vec::new(), false);
     let mut pending = VecDeque::from([(last.clone(), true)]);
     while let Some((view, is_own)) = pending.pop_front() {
         if !view.status.is_ended() {
             active.push(view.run_id.clone());
         }
         let children = children_of(api, &view.run_id).await?;
+        if is_own {
+            own_children.extend(children.iter().rev().map(|child| child.session_id.clone()));
+        }
         for child in &children {
             pending.push_back((api.run(&child.run_id).await?, false));
         }
@@ -135,7 +139,7 @@ async fn run_tree(api: &dyn CallerApi, root: RunView) -> Result<Tree, Error> {
             last = view;
         }
     }
-    Ok(Tree { last, active, awaits_callback })
+    Ok(RunTree { last, children: own_children, active, awaits_callback })
 }
 
 /// Tracks how long a coordinator has been unreachable.

@@ -36,7 +36,8 @@ impl State {
         self.tools.limits = LoopLimits::of(limits, routes[0].mode == OutputMode::Grammar);
         let wanted = options.map_or(SchemaForm::Auto, |options| options.schema_form);
         self.ladder.enter(index, routes, Form::of(wanted, tier.backend.small), limits);
-        self.usage.enter_rung(ReceiptRung { tier: tier.tier, backend: tier.backend.name, calls: 0 });
+        let (backend, model) = (tier.backend.name, tier.backend.model);
+        self.usage.enter_rung(ReceiptRung { tier: tier.tier, backend, model, calls: 0 });
     }
 
     /// Fails the run if no value satisfies its contract. Every call would be in vain, and some backends would reject it.

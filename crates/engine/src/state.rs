@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use slipform_types::{
     AgentCard, AgentType, Blueprint, CallError, ChildEnd, Contract, Event, EventBody, ExecutionMode, Outcome,
-    Protocol, Reply, RunErrorType, RunStatus, RunType, SessionId, TierBackend, ToolDefinition,
+    Protocol, Reply, RunErrorType, RunProgress, RunStatus, RunType, SessionId, TierBackend, ToolDefinition,
 };
 
 use crate::call_plan::{PlannedCall, RequestContext};
@@ -388,6 +388,17 @@ impl State {
     /// Returns the outcome, once the run has one.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.decisions.outcome()
+    }
+
+    /// Returns how far the run has got.
+    pub fn progress(&self) -> RunProgress {
+        let is_retry = self.ladder.call.as_ref().is_some_and(|planned| planned.plan.is_retry);
+        let rung = self.usage.rungs.last();
+        RunProgress {
+            retry_count: self.usage.retries + u32::from(is_retry),
+            backend: rung.map(|rung| rung.backend.clone()),
+            model: rung.map(|rung| rung.model.clone()),
+        }
     }
 
     /// Returns the number of model calls so far.

@@ -9,7 +9,7 @@ use slipform_api::{
     Answer, AppendRequest, Appended, Assignment, AttemptRef, ChildAnswer, ChildRequest, Code, RunnerApi,
 };
 use slipform_engine::{Action, Child, ChildTask, State, next};
-use slipform_types::{EventBody, RunError, RunErrorType, RunStatus, Salvage};
+use slipform_types::{EventBody, RunError, RunErrorType, RunProgress, RunStatus, Salvage};
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
@@ -109,19 +109,19 @@ impl Attempt {
                 }
                 Some(Action::Finish(outcome)) => {
                     bodies.extend(final_events(&outcome));
-                    return self.append(bodies).await;
+                    return self.append(bodies, state.progress()).await;
                 }
                 _ => return Err(Error::NoNextAction),
             }
         }
     }
 
-    /// Appends events, with retries.
-    pub(crate) async fn append(&self, events: Vec<EventBody>) -> Result<(), Error> {
+    /// Appends events, with retries, and reports how far the run has got.
+    pub(crate) async fn append(&self, events: Vec<EventBody>, progress: RunProgress) -> Result<(), Error> {
         // Only this attempt numbers its appends, and a drive appends one batch after the other.
         let number = self.acknowledged.load(Ordering::SeqCst) + 1;
         let AttemptRef { run_id, token } = self.assignment.attempt();
-        let mut request = AppendRequest { run_id, token, number, events };
+        let mut request = AppendRequest { run_id, token, number, events, progress: Some(progress) };
         match self.send(&request).await {
             Err(error) if error.code == Code::InvalidResult => {
                 tracing::error!(run_id = %request.run_id, %error, "coordinator rejected a result that the engine accepted");

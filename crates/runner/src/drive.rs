@@ -91,7 +91,9 @@ async fn drive_in_span(
     let journal = &assignment.journal.events;
     let state = State::from_journal(journal)?;
     // A run that has ended must not get further events.
-    if let (Some(outcome), None) = (state.outcome(), next(&state)) {
+    if let Some(outcome) = state.outcome()
+        && next(&state).is_none()
+    {
         return Ok(DriveOutcome::Ended(outcome.clone()));
     }
     // Children that ended while the run was parked have appended their results, which `progress` has not
@@ -222,7 +224,7 @@ impl Drive<'_> {
             journaled.push(written);
         }
         // The caller acts on events only after the coordinator acknowledged them; a rejection ends the drive.
-        self.attempt.append(journaled).await
+        self.attempt.append(journaled, self.state.progress()).await
     }
 
     /// Appends the event for an interruption.

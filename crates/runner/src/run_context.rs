@@ -71,7 +71,8 @@ impl RunContext {
     pub(crate) async fn toolbox(&self) -> Result<&Toolbox, Error> {
         let Resources { blueprint, environment: named, project_dir, policy, .. } = &self.resources;
         let cell = &self.resources.tools;
-        if blueprint.kind != AgentType::Autonomous {
+        let (tools, servers) = (&blueprint.tools, &self.resources.mcp_servers);
+        if blueprint.kind != AgentType::Autonomous || (tools.is_empty() && servers.is_empty()) {
             return cell.get_or_try_init(|| async { Ok(Toolbox::default()) }).await;
         }
         // MCP servers are often installed and started by package managers, which need the common variables.
@@ -86,8 +87,12 @@ impl RunContext {
             commands: self.resources.allowed_commands.clone(),
             policy: policy.clone(),
         };
-        let (tools, servers) = (&blueprint.tools, &self.resources.mcp_servers);
         cell.get_or_try_init(|| Toolbox::open(tools, servers, &context)).await
+    }
+
+    /// Returns the model of a backend on the ladder.
+    pub fn model(&self, backend: &str) -> Option<&str> {
+        self.rung(backend).map(|rung| rung.tier.backend.model.as_str())
     }
 
     pub(crate) fn rung(&self, backend: &str) -> Option<&LadderRung> {

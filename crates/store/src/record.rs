@@ -1,7 +1,9 @@
 //! Types that the operations take and return.
 
 use serde_json::Value;
-use slipform_types::{EventBody, EventKind, ExecutionMode, RunId, RunStatus, RunType, SessionId, Tokens};
+use slipform_types::{
+    EventBody, EventKind, ExecutionMode, RunId, RunProgress, RunStatus, RunType, SessionId, Tokens,
+};
 
 /// Milliseconds: a duration, or a Unix timestamp from the database's clock.
 pub type Millis = i64;
@@ -177,6 +179,8 @@ pub struct Append {
     pub number: i64,
     /// Event bodies, in order.
     pub bodies: Vec<EventBody>,
+    /// How far the run has got after these events; `None` leaves the row as it is.
+    pub progress: Option<RunProgress>,
     /// The lease is extended to this duration from now.
     pub lease_ms: Millis,
 }
@@ -237,8 +241,10 @@ pub struct RunRecord {
     pub contract: Option<Value>,
     /// Set on children started by a parent's call.
     pub parent_run_id: Option<RunId>,
-    /// The backend of the last model call; set when the run has ended.
+    /// The backend of the last model call, or of the next one; `None` before the first attempt and for programs.
     pub backend: Option<String>,
+    /// The model that requests to the backend name.
+    pub model: Option<String>,
     /// Token usage of the run's model calls; set when the run has ended.
     pub tokens: Option<Tokens>,
     /// When the run was submitted.
@@ -287,6 +293,8 @@ pub struct RunDetails {
     pub start: StoredEvent,
     /// The `result` event; set for completed runs.
     pub result: Option<StoredEvent>,
+    /// The last reply of a model or program; set for completed runs.
+    pub last_reply: Option<StoredEvent>,
     /// The `run_completed` event; set when the run has ended.
     pub end: Option<StoredEvent>,
 }
@@ -458,6 +466,8 @@ pub struct AgentStats {
     pub agent_name: String,
     /// Backend of the runs' last model call. `None` for runs without a model call or without a receipt.
     pub backend: Option<String>,
+    /// Model of that call.
+    pub model: Option<String>,
     /// Ended runs.
     pub runs: i64,
     /// Runs that have a result.

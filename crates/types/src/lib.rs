@@ -59,7 +59,8 @@ pub use model::{
 };
 pub use orchestration::{ALL_AGENTS, Clarity, Subtask};
 pub use outcome::{
-    Failure, NOT_SUBMITTED, Outcome, RUN_FAILS, RunError, RunErrorType, RunStatus, Salvage, Success,
+    Failure, NOT_SUBMITTED, Outcome, RUN_FAILS, RunError, RunErrorType, RunProgress, RunStatus,
+    SUBMIT_RESULT, Salvage, Success,
 };
 pub use project_dir::{PROTECTED_FOLDERS, ProjectDir, protected_folder};
 pub use receipt::{Receipt, Repair, Rung, Tokens};

@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use crate::Receipt;
 
+/// The tool that a model submits its result with.
+pub const SUBMIT_RESULT: &str = "submit_result";
+
 /// The violation for a reply that should have called `submit_result` and did not.
 pub const NOT_SUBMITTED: &str = "$: no result was submitted";
 
@@ -29,6 +32,18 @@ pub struct Success {
     pub result_data: Option<Value>,
     /// The record of how the result was reached.
     pub receipt: Receipt,
+}
+
+/// How far a run has got, for people who watch it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunProgress {
+    /// The number of requests, including the next one, that repeat another because its reply was rejected.
+    pub retry_count: u32,
+    /// The backend of the current rung; `None` if no model is asked.
+    pub backend: Option<String>,
+    /// The model that requests to it name.
+    pub model: Option<String>,
 }
 
 /// The failure of a run, with everything that was produced before it.

@@ -54,6 +54,9 @@ pub struct Rung {
     pub tier: String,
     /// The name of the backend that the tier maps to.
     pub backend: String,
+    /// The model that requests named; empty in receipts of earlier versions.
+    #[serde(default)]
+    pub model: String,
     /// The number of requests on this rung.
     pub calls: u32,
 }

@@ -8,13 +8,16 @@ use slipform_runner::{ModelCall, Progress, RunContext};
 use slipform_types::{EventBody, RUN_FAILS};
 
 use super::tree::Tree;
-use crate::output;
+use crate::{backends, output};
 
 /// The minimum time between two redraws, to avoid flicker.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The maximum length of an error on the progress line, in characters.
 const ERROR_CHARACTERS_MAX: usize = 70;
+
+/// The notice about a run on the built-in model.
+const BUILT_IN_NOTICE: &str = "slipform: built-in 135M model: the form is guaranteed, the content is not";
 
 /// Draws the progress of a run on a terminal. Otherwise it prints a line per event.
 pub(super) struct ProgressLine {
@@ -35,6 +38,8 @@ struct State {
     orchestrator: String,
     /// The number of drawn lines below the first one.
     lines_below: usize,
+    /// Whether the notice about the built-in model was shown.
+    shown_built_in: bool,
 }
 
 impl ProgressLine {
@@ -118,6 +123,15 @@ impl ProgressLine {
             EventBody::ClarityScored { score, threshold, consequence, .. } => {
                 format!("clarity {score} of {threshold}; {consequence}")
             }
+            EventBody::AttemptStarted { ladder, .. } => {
+                let is_built_in = ladder.first().is_some_and(|rung| backends::is_built_in(&rung.backend));
+                let was_shown = is_built_in && std::mem::replace(&mut self.state().shown_built_in, true);
+                if is_built_in && !was_shown {
+                    self.clear();
+                    output::lines([BUILT_IN_NOTICE.to_owned()]);
+                }
+                return;
+            }
             _ => return,
         };
         self.log(agent, &text);
@@ -168,7 +182,10 @@ impl Progress for ProgressLine {
         let mut state = self.state();
         let what = if context.has_tools() { "step" } else { "call" };
         state.agent.clone_from(&context.blueprint().name);
-        state.call = format!("{} · {what} {} of {} · {}", call.backend, call.number, call.of, call.asked);
+        let model = context.model(&call.backend).unwrap_or_default();
+        let model = if model.is_empty() { String::new() } else { format!(" ({model})") };
+        state.call =
+            format!("{}{model} · {what} {} of {} · {}", call.backend, call.number, call.of, call.asked);
         state.tokens = 0;
         state.tree.set_activity(context.session_id(), &format!("{what} {} of {}", call.number, call.of));
         self.draw(&mut state, true);

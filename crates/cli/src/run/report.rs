@@ -5,32 +5,28 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use slipform_api::{CallerApi, Code, Error, RunResult, RunView};
-use slipform_types::{RunError, RunErrorType, RunId, SessionId};
+use slipform_api::{Code, Error, RunResult, RunView};
+use slipform_types::{RunError, RunErrorType, SessionId};
 
 use crate::arguments::{Printing, Run};
 use crate::coordinator;
 use crate::exit::Exit;
-use crate::{output, pretty, waiting};
+use crate::waiting::RunTree;
+use crate::{output, pretty};
 
 /// A finished run with its result and children.
 pub(super) struct EndedRun {
     run: RunView,
     result: RunResult,
-    /// The child sessions of the run and of the run that it continues.
+    /// The child sessions of the run and of the runs that it continues.
     children: Vec<SessionId>,
 }
 
 impl EndedRun {
-    /// Loads the children of a finished run, which is the submitted run or one that continues it.
-    pub(super) async fn load(api: &dyn CallerApi, submitted: &RunId, mut run: RunView) -> Result<EndedRun> {
+    pub(super) fn new(tree: RunTree) -> EndedRun {
+        let RunTree { last: mut run, children, .. } = tree;
         let result = run.result.take().unwrap_or_default();
-        let mut children = waiting::children_of(api, submitted).await?;
-        if run.run_id != *submitted {
-            children.splice(0..0, waiting::children_of(api, &run.run_id).await?);
-        }
-        let children = children.into_iter().rev().map(|child| child.session_id).collect();
-        Ok(EndedRun { run, result, children })
+        EndedRun { run, result, children }
     }
 
     /// Returns the error of a failed run.
@@ -52,7 +48,10 @@ pub(super) fn show(arguments: &Run, ended: &EndedRun, project: &Path) -> Result<
     let error = ended.error()?;
     let shown = match &error {
         _ if arguments.printing.json => output::data(&run_object(ended)?),
-        None => result(arguments, &ended.result),
+        None => {
+            output::lines(flag_notices(&ended.result));
+            result(arguments, &ended.result)
+        }
         Some(error) => failure(arguments, error, &ended.result),
     };
     if let Err(error) = shown {
@@ -85,6 +84,25 @@ fn result(arguments: &Run, result: &RunResult) -> Result<()> {
         (None, Some(text)) => output::text(text),
         (None, None) => output::data(&Value::Null),
     }
+}
+
+/// Returns a message for each flag of the receipt that readers of a result should know about.
+fn flag_notices(result: &RunResult) -> Vec<String> {
+    let flags = result.receipt.iter().flat_map(|receipt| receipt["flags"].as_array()).flatten();
+    let notices = flags.filter_map(|flag| {
+        let flag = flag.as_str()?;
+        let meaning = match flag {
+            "bounded" => "a part of the result reached a length limit of the built-in model",
+            "forced_close" => {
+                "the token budget ran out, and parts of the result may be empty; raise `max_tokens`"
+            }
+            "repetition_cut" => "the model repeated itself, and a part of the result was cut short",
+            "no_tool_called" => "the model called none of its tools, so it did not look anything up",
+            _ => return None,
+        };
+        Some(format!("slipform: {meaning} (`{flag}`)"))
+    });
+    notices.collect()
 }
 
 /// Prints the universal response of an error, because readers of universal responses expect one in every case.

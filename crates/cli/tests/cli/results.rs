@@ -106,3 +106,167 @@ fn run_keeps_its_result_after_later_runs_of_its_session() {
         }
     }
 }
+
+/// The members of a run that has ended, in the order of their names.
+const RUN_MEMBERS: [&str; 22] = [
+    "agent_name",
+    "attempts",
+    "backend",
+    "contract",
+    "created_at",
+    "error",
+    "finished_at",
+    "max_retries",
+    "model",
+    "receipt",
+    "result",
+    "result_data",
+    "result_text",
+    "retry_count",
+    "run_id",
+    "salvage",
+    "schema_validation",
+    "session_id",
+    "started_at",
+    "status",
+    "type",
+    "validated_output",
+];
+
+fn members(run: &Value) -> Vec<&str> {
+    let mut members: Vec<&str> = run.as_object().unwrap().keys().map(String::as_str).collect();
+    members.sort_unstable();
+    members
+}
+
+/// The request of the schema enforcement document, as it is written there.
+const ANALYZE: &str = r##"{
+  "type": "start_session",
+  "agent_name": "analyzer",
+  "prompt": "Analyze security vulnerabilities",
+  "output_schema": {
+    "type": "object",
+    "required": ["vulnerabilities"],
+    "properties": {
+      "vulnerabilities": {
+        "type": "array",
+        "items": { "$ref": "#/definitions/vulnerability" }
+      }
+    },
+    "definitions": {
+      "vulnerability": {
+        "type": "object",
+        "required": ["id", "severity", "description"],
+        "properties": {
+          "id": { "type": "string" },
+          "severity": { "type": "string", "enum": ["low", "medium", "high", "critical"] },
+          "description": { "type": "string" },
+          "affected_files": { "type": "array", "items": { "type": "string" } }
+        }
+      }
+    }
+  }
+}"##;
+
+#[test]
+fn run_object_has_the_same_members_everywhere_and_the_raw_text() {
+    let written = "Found one:\n```json\n{\"vulnerabilities\": [{\"id\": \"V1\", \"severity\": \"high\", \
+                   \"description\": \"SQL injection\",}]}\n```\n";
+    let model = ScriptedServer::respond(move |_, call| match call {
+        0 => {
+            Step::json(&json!({"vulnerabilities": [{"id": "V1", "severity": "urgent", "description": "?"}]}))
+        }
+        _ => Step::text(written),
+    });
+    let project = Project::new("run-object")
+        .backend(&model.base_url())
+        .file("agents/analyzer.yaml", "name: analyzer\ndefault_output_schema_options: {correction: full}\n");
+    let (_server, address) = serve(&project, &[]);
+    let analyze: Value = serde_json::from_str(ANALYZE).unwrap();
+    let (status, run) = request(&address, "POST", "/runs?wait=60", None, &analyze);
+    assert_eq!(status, 200, "{run}");
+    assert_eq!(members(&run), RUN_MEMBERS);
+    let valid =
+        json!({"vulnerabilities": [{"id": "V1", "severity": "high", "description": "SQL injection"}]});
+    assert_eq!((&run["result_data"], &run["validated_output"]), (&valid, &valid));
+    assert_eq!(run["result"], written, "{run}");
+    assert_eq!(run["result_text"], Value::Null);
+    assert_eq!((&run["backend"], &run["model"]), (&json!("scripted"), &json!("m")), "{run}");
+    assert_eq!(run["receipt"]["rungs"][0]["model"], "m", "{run}");
+    let counts = [&run["retry_count"], &run["receipt"]["retries"], &run["schema_validation"]["retry_count"]];
+    assert_eq!(counts, [&json!(1); 3], "{run}");
+    assert_eq!((&run["max_retries"], &run["schema_validation"]["max_retries"]), (&json!(2), &json!(2)));
+
+    let path = format!("/runs/{}", run["run_id"].as_str().unwrap());
+    for path in [path.clone(), format!("{path}/result")] {
+        let (status, read) = request(&address, "GET", &path, None, &Value::Null);
+        assert_eq!((status, &read), (200, &run), "{path}");
+    }
+    let session = format!("/sessions/{}/result", run["session_id"].as_str().unwrap());
+    let (_, result) = request(&address, "GET", &session, None, &Value::Null);
+    assert_eq!((&result["result"], &result["validated_output"]), (&run["result"], &valid), "{result}");
+
+    let printed =
+        project.run(&["run", "analyzer", "-p", "Again", "--json", "--schema", "vulnerabilities.json"]);
+    assert_eq!(printed.code, 2, "{}", printed.all());
+    let project = project.file("vulnerabilities.json", &analyze["output_schema"].to_string());
+    let printed =
+        project.run(&["run", "analyzer", "-p", "Again", "--json", "--schema", "vulnerabilities.json"]);
+    assert_eq!(printed.code, 0, "{}", printed.all());
+    assert_eq!(members(&printed.json()), RUN_MEMBERS);
+    let shown =
+        project.run(&["runs", "show", "--json", run["run_id"].as_str().unwrap(), "--server", &address]);
+    assert_eq!(shown.json(), run);
+}
+
+#[test]
+fn raw_text_is_what_the_model_submitted_or_the_program_wrote() {
+    let arguments = "{\"filed\":   true}";
+    let model = ScriptedServer::respond(move |request, _| {
+        if request.body["tools"].is_array() {
+            Step::tool("submit_result", arguments)
+        } else {
+            Step::text("  Hello.\n")
+        }
+    });
+    let project = Project::new("raw-text")
+        .backend(&model.base_url())
+        .file("agents/clerk.yaml", "name: clerk\n")
+        .file("agents/echo.yaml", "name: echo\ntype: procedural\ncommand: [printf, '{\"n\":  1}']\nparameters_schema: {type: object}\n")
+        .file("schemas/filed.json", FILED);
+    let submitted =
+        project.run(&["run", "clerk", "-p", "File it", "--schema", "filed", "--strategy", "tool", "--json"]);
+    assert_eq!(submitted.json()["result"], arguments, "{}", submitted.all());
+    assert_eq!(submitted.json()["result_data"], json!({"filed": true}));
+    let text = project.run(&["run", "clerk", "-p", "Hello", "--json"]).json();
+    assert_eq!((&text["result"], &text["schema_validation"]), (&json!("  Hello.\n"), &Value::Null));
+    assert_eq!((&text["max_retries"], &text["validated_output"]), (&Value::Null, &Value::Null));
+    let program = project.run(&["run", "echo", "--json"]);
+    assert_eq!(program.json()["result"], "{\"n\":  1}", "{}", program.all());
+    assert_eq!((&program.json()["backend"], &program.json()["model"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn retry_count_backend_and_model_are_shown_while_the_run_works() {
+    let gate = Gate::new();
+    let waiting = gate.clone();
+    let model = ScriptedServer::respond(move |_, call| match call {
+        0 => Step::json(&json!({"filed": "yes"})),
+        _ => Step::json(&json!({"filed": true})).gate(&waiting),
+    });
+    let project = Project::new("live-count")
+        .backend(&model.base_url())
+        .file("agents/clerk.yaml", "name: clerk\n")
+        .file("schemas/filed.json", FILED);
+    let (_server, address) = serve(&project, &[]);
+    let start = json!({"agent_name": "clerk", "prompt": "File it", "output_schema_name": "filed"});
+    let (_, created) = request(&address, "POST", "/runs", None, &start);
+    model.wait_for_requests(2);
+    let path = format!("/runs/{}", created["run_id"].as_str().unwrap());
+    let (_, run) = request(&address, "GET", &path, None, &Value::Null);
+    assert_eq!(run["status"], "running", "{run}");
+    assert_eq!((&run["retry_count"], &run["max_retries"]), (&json!(1), &json!(2)), "{run}");
+    assert_eq!((&run["backend"], &run["model"]), (&json!("scripted"), &json!("m")), "{run}");
+    assert!(run.get("result").is_none(), "{run}");
+    gate.open();
+}

@@ -122,6 +122,7 @@ impl App {
             fence: Fence { run_id: request.run_id, token: request.token },
             number: request.number,
             bodies: request.events,
+            progress: request.progress,
             lease_ms: self.lease_ms(),
         })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use slipform_api::{Code, Error, RunPage, RunView, RunsQuery};
 use slipform_store::{RunFilter, RunRecord};
-use slipform_types::{EventBody, EventKind, RunId, RunStatus};
+use slipform_types::{EventBody, EventKind, RunId, RunStatus, SessionId};
 use tokio::time::Instant;
 
 use super::paging::page;
@@ -55,12 +55,22 @@ impl App {
     /// # Errors
     /// Returns `RunNotFound` for an unknown id.
     pub async fn wait(&self, run: &RunId, limit: Duration) -> Result<RunView, Error> {
-        let until = Instant::now() + limit;
         let record = self.record(run).await?;
-        if record.status.is_ended() || limit.is_zero() {
+        if record.status.is_ended() {
             return self.run(run).await;
         }
-        let mut subscription = self.tail().subscribe(&record.session_id);
+        self.wait_in(&record.session_id, run, limit).await
+    }
+
+    /// Waits until a run of this session has ended or the time limit passes, and returns the run.
+    pub(crate) async fn wait_in(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        limit: Duration,
+    ) -> Result<RunView, Error> {
+        let until = Instant::now() + limit;
+        let mut subscription = self.tail().subscribe(session);
         loop {
             if self.record(run).await?.status.is_ended() || Instant::now() >= until {
                 return self.run(run).await;

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use slipform_api::{Code, Error, RunResult, RunSummary, RunView, SchemaValidation, SessionView, StatsRow};
 use slipform_schema::universal;
 use slipform_store::{AgentStats, RunDetails, RunRecord, SessionRecord, StoredEvent};
-use slipform_types::{Contract, EventBody, Receipt, RunError, RunStatus, UniversalResponse, timestamp};
+use slipform_types::{
+    Contract, EventBody, Receipt, RunError, RunStatus, SUBMIT_RESULT, UniversalResponse, timestamp,
+};
 
 /// Converts a run, with its result if it has ended.
 pub(super) fn run(details: RunDetails) -> Result<RunView, Error> {
@@ -16,6 +18,8 @@ pub(super) fn run(details: RunDetails) -> Result<RunView, Error> {
         Ok(read) => json!(with_universal_response(read, schema)),
         Err(_) => error,
     });
+    let max_retries =
+        record.contract.as_ref().and_then(|contract| contract["options"]["max_retries"].as_i64());
     Ok(RunView {
         run_id: record.run_id,
         session_id: record.session_id,
@@ -24,8 +28,11 @@ pub(super) fn run(details: RunDetails) -> Result<RunView, Error> {
         status: record.status,
         error,
         retry_count: record.retry_count,
+        max_retries,
         attempts: record.attempts,
         contract: record.contract,
+        backend: record.backend,
+        model: record.model,
         continued_by,
         awaits_callback,
         created_at: timestamp(record.created_at),
@@ -49,6 +56,7 @@ pub(super) fn summary(record: RunRecord) -> RunSummary {
         attempts: record.attempts,
         parent_run_id: record.parent_run_id,
         backend: record.backend,
+        model: record.model,
         tokens: record.tokens,
         created_at: timestamp(record.created_at),
         started_at: record.started_at.map(timestamp),
@@ -58,7 +66,7 @@ pub(super) fn summary(record: RunRecord) -> RunSummary {
 
 /// Builds the result of an ended run. A run stopped while queued has no end in the journal yet.
 pub(super) fn result(details: &RunDetails) -> Result<RunResult, Error> {
-    let RunDetails { run, start, result, end, .. } = details;
+    let RunDetails { run, start, result, last_reply, end, .. } = details;
     let damaged =
         || Error::new(Code::Internal, format!("cannot parse the journal of session {}", run.session_id));
     let read = |event: &StoredEvent| serde_json::from_str::<EventBody>(&event.body).map_err(|_| damaged());
@@ -80,11 +88,12 @@ pub(super) fn result(details: &RunDetails) -> Result<RunResult, Error> {
     let validation = contract
         .as_deref()
         .map(|contract| validation(contract, is_valid, run.retry_count, receipt.as_deref()));
-    let text = result_text.clone().or_else(|| result_data.as_ref().map(Value::to_string));
+    let raw =
+        last_reply.as_ref().map(read).transpose()?.and_then(|reply| raw_text(reply, receipt.as_deref()));
     Ok(RunResult {
-        result: text,
+        result: raw.or_else(|| result_text.clone()).filter(|_| is_valid),
         validated_output: result_data.clone().filter(|_| contract.is_some()),
-        schema_validation: validation.or_else(|| (!is_valid).then(without_contract)),
+        schema_validation: validation,
         receipt: receipt.map(|receipt| json!(receipt)),
         salvage: salvage.map(|salvage| *salvage),
         result_text,
@@ -104,6 +113,7 @@ fn validation(
         schema_name: contract.schema_name.clone(),
         schema_source: source.as_str().unwrap_or_default().to_owned(),
         retry_count,
+        max_retries: contract.options.max_retries.into(),
         strategy: receipt.and_then(|receipt| json!(receipt)["strategy"].as_str().map(str::to_owned)),
         repairs: receipt
             .into_iter()
@@ -113,16 +123,18 @@ fn validation(
     }
 }
 
-/// The validation of a failed run without a contract.
-fn without_contract() -> SchemaValidation {
-    SchemaValidation {
-        valid: false,
-        schema_name: None,
-        schema_source: "none".to_owned(),
-        retry_count: 0,
-        strategy: None,
-        repairs: Vec::new(),
-    }
+/// Returns the text that a model or program wrote as its answer: the arguments of `submit_result` if it was asked to call
+/// it, otherwise the whole reply.
+fn raw_text(reply: EventBody, receipt: Option<&Receipt>) -> Option<String> {
+    let (content, reply) = match reply {
+        EventBody::Message { content, reply, .. } => (content, reply),
+        EventBody::PostTool { tool_output, .. } => return tool_output["stdout"].as_str().map(str::to_owned),
+        _ => return None,
+    };
+    let by_tool = receipt.is_some_and(|receipt| receipt.strategy.as_deref() == Some("tool"));
+    let submitted = reply.tool_calls.into_iter().filter(|_| by_tool || content.trim().is_empty());
+    let submitted = submitted.filter(|call| call.name == SUBMIT_RESULT).last();
+    Some(submitted.map_or(content, |call| call.arguments))
 }
 
 /// Adds a universal response to an error if the contract asks for one. Runs that end without a runner have
@@ -157,6 +169,7 @@ pub(super) fn stats(stats: AgentStats) -> StatsRow {
         tokens_per_valid_result: share(stats.tokens, stats.completed),
         agent_name: stats.agent_name,
         backend: stats.backend,
+        model: stats.model,
         runs: stats.runs,
         completed: stats.completed,
         first_pass: stats.first_pass,

@@ -57,16 +57,17 @@ pub(super) async fn submit(
         (None, true) => default_wait(&context, &created.run_id).await?,
         (None, false) => return Ok((StatusCode::CREATED, Json(created)).into_response()),
     };
-    let run = wait_for(&context, &created.run_id, wait).await?;
+    let run = wait_for(&context, &created, wait).await?;
     let status = if run.status.is_ended() { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, Json(run)).into_response())
 }
 
 /// Waits until the run has ended, the time limit passes, or the server shuts down.
-async fn wait_for(context: &Context, run: &RunId, limit: Duration) -> Result<RunView, Error> {
+async fn wait_for(context: &Context, created: &RunCreated, limit: Duration) -> Result<RunView, Error> {
+    let RunCreated { run_id, session_id, .. } = created;
     tokio::select! {
-        run = context.app.wait(run, limit) => run,
-        () = context.drain_started() => context.app.run(run).await,
+        run = context.app.wait_in(session_id, run_id, limit) => run,
+        () = context.drain_started() => context.app.run(run_id).await,
     }
 }
 

@@ -166,7 +166,7 @@ fn task(agent: &str) -> NewRun {
 }
 
 fn append(fence: &Fence, number: i64, bodies: Vec<EventBody>) -> Append {
-    Append { fence: fence.clone(), number, bodies, lease_ms: 600_000 }
+    Append { fence: fence.clone(), number, bodies, progress: None, lease_ms: 600_000 }
 }
 
 pub(crate) fn reply() -> EventBody {
@@ -186,7 +186,12 @@ fn failed_validation(error: &str) -> EventBody {
 }
 
 fn receipt(retries: u32) -> Box<Receipt> {
-    let rungs = vec![Rung { tier: "small".to_owned(), backend: "lmstudio".to_owned(), calls: 1 }];
+    let rungs = vec![Rung {
+        tier: "small".to_owned(),
+        backend: "lmstudio".to_owned(),
+        model: "m".to_owned(),
+        calls: 1,
+    }];
     Box::new(Receipt { retries, rungs, tokens: Tokens { input: 30, output: 10 }, ..Receipt::default() })
 }
 

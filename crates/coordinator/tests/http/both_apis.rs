@@ -74,6 +74,7 @@ async fn perform(runners: &dyn RunnerApi) {
         token: assignment.token,
         number,
         events: serde_json::from_value(events).unwrap(),
+        progress: None,
     };
     runners.append(&message(1, json!([started()]))).await.unwrap();
     let end = json!([result(json!({"result_text": "Done."})), completed()]);

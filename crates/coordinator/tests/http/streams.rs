@@ -185,7 +185,8 @@ async fn stream_of_client_that_does_not_read_is_closed() {
     let event: EventBody = serde_json::from_value(event).unwrap();
     for number in 1..=16 {
         let events = vec![event.clone()];
-        let append = AppendRequest { run_id: work.run_id.clone(), token: work.token, number, events };
+        let append =
+            AppendRequest { run_id: work.run_id.clone(), token: work.token, number, events, progress: None };
         server.app.append(&append).await.unwrap();
     }
     // The server drops the connection, which frees the permit.

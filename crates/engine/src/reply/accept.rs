@@ -269,6 +269,9 @@ impl State {
         let reading = match answer.content {
             Content::Unread => return,
             Content::Text(text) => {
+                if self.tools.is_untouched() {
+                    self.usage.flag("no_tool_called");
+                }
                 let receipt = self.usage.receipt(None, None, Vec::new());
                 let success = Success { result_text: Some(text), result_data: None, receipt };
                 return self.decisions.set_outcome(Outcome::Completed(Box::new(success)));
@@ -288,6 +291,9 @@ impl State {
             self.usage.flag("undecided_criteria");
         }
         let model_reply = answer.source.model_reply();
+        if model_reply.is_some() && self.tools.is_untouched() {
+            self.usage.flag("no_tool_called");
+        }
         if let Some(ModelReply { plan, reply }) = model_reply {
             self.usage.add_backend_flags(reply, flags.contains(&"patched"));
             if plan.narrow.is_some() {

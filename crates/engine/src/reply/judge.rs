@@ -14,7 +14,7 @@ use crate::output_mode::OutputMode;
 use crate::patch::{Parts, below};
 
 /// The tool that submits a result, unless the result is a plan.
-pub(crate) const SUBMIT: &str = "submit_result";
+pub(crate) use slipform_types::SUBMIT_RESULT as SUBMIT;
 
 /// The repairs that discard text of the model. They are harmless in an answer, but not in the
 /// arguments of a call.

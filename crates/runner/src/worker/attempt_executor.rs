@@ -136,7 +136,7 @@ impl AttemptExecutor {
             }
         }
         let events = vec![failed_end(RunErrorType::ToolFailed, reason, None)];
-        let request = AppendRequest { run_id, token, number: 1, events };
+        let request = AppendRequest { run_id, token, number: 1, events, progress: None };
         retry(RELEASE_TIME_MAX, || self.api.finish(&request)).await?;
         Ok(())
     }

@@ -15,11 +15,13 @@ pub(crate) async fn append(
     append: &Append,
     events: &[EncodedEvent],
 ) -> Result<Result<Appended, Stale>, Error> {
+    let progress = append.progress.as_ref();
     let row = tx
         .update_one(
             &update_returning!(
                 "UPDATE runs SET appends = $3, lease_until = {now} + $4,
-                    losses = CASE WHEN $5 = 1 THEN 0 ELSE losses END,
+                    losses = CASE WHEN $5 = 1 THEN 0 ELSE losses END, retry_count = COALESCE($6, retry_count),
+                    backend = COALESCE($7, backend), model = COALESCE($8, model),
                     status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'running' END
                  WHERE run_id = $1 AND token = $2 AND appends = $3 - 1 AND lease_until >= {now}",
                 "session_id, is_stopping, {last_seq}",
@@ -31,6 +33,9 @@ pub(crate) async fn append(
                 append.number.into(),
                 append.lease_ms.into(),
                 i64::from(append.bodies.iter().any(is_progress)).into(),
+                progress.map(|progress| i64::from(progress.retry_count)).into(),
+                progress.and_then(|progress| progress.backend.as_deref()).into(),
+                progress.and_then(|progress| progress.model.as_deref()).into(),
             ],
         )
         .await?;

@@ -79,26 +79,29 @@ async fn store_outcome(
             _ => {}
         }
     }
-    let retries = last_receipt.map(|receipt| receipt.retries).or(retries).unwrap_or(0);
-    let backend = last_receipt.and_then(|receipt| receipt.rungs.last()).map(|rung| rung.backend.as_str());
+    // An end without a receipt does not know the retries, which the row has from earlier appends.
+    let retries = last_receipt.map(|receipt| receipt.retries).or(retries.filter(|&count| count > 0));
+    let rung = last_receipt.and_then(|receipt| receipt.rungs.last());
     let count = |of: fn(&Receipt) -> u64| last_receipt.map(|receipt| of(receipt).min(COUNT_MAX) as i64);
     tx.execute_all(&[(
-        "UPDATE runs SET status = $2, error = $3, retry_count = $4, end_seq = $5, finished_at = {now},
+        "UPDATE runs SET status = $2, error = $3, retry_count = COALESCE($4, retry_count), end_seq = $5, finished_at = {now},
             available_at = NULL, lease_until = NULL, runner_id = NULL, appends = COALESCE($6, appends),
-            backend = $7, escalations = $8, missing_submits = $9, input_tokens = $10, output_tokens = $11
+            backend = COALESCE($7, backend), escalations = $8, missing_submits = $9, input_tokens = $10, output_tokens = $11,
+            model = COALESCE($12, model)
          WHERE run_id = $1",
         vec![
             run.as_str().into(),
             ended.name().into(),
             error.as_deref().into(),
-            i64::from(retries).into(),
+            retries.map(i64::from).into(),
             end_seq.into(),
             appends.into(),
-            backend.into(),
+            rung.map(|rung| rung.backend.as_str()).into(),
             count(|receipt| receipt.rungs.len().saturating_sub(1) as u64).into(),
             count(|receipt| receipt.missing_submits.into()).into(),
             count(|receipt| receipt.tokens.input).into(),
             count(|receipt| receipt.tokens.output).into(),
+            rung.map(|rung| rung.model.as_str()).into(),
         ],
     )])
     .await
@@ -201,7 +204,7 @@ pub(crate) fn lost(losses: i64, model_replies: ModelReplies) -> EventBody {
     )
 }
 
-/// A `run_completed` that the store writes without the engine. It salvages the model replies; retries and
+/// A `run_completed` that the store writes without the engine. It salvages the model replies; the
 /// tiers are unknown.
 fn completed(
     status: RunStatus,
@@ -209,7 +212,7 @@ fn completed(
     message: String,
     model_replies: ModelReplies,
 ) -> EventBody {
-    let ModelReplies { replies, tokens } = model_replies;
+    let ModelReplies { replies, tokens, retries } = model_replies;
     let calls = u32::try_from(replies.len()).unwrap_or(u32::MAX);
     let error = RunError {
         kind,
@@ -217,10 +220,10 @@ fn completed(
         validation_errors: Vec::new(),
         last_output: replies.last().cloned(),
         calls,
-        retry_count: 0,
+        retry_count: retries,
         response: None,
     };
-    let receipt = (calls > 0).then(|| Box::new(Receipt { calls, tokens, ..Receipt::default() }));
+    let receipt = (calls > 0).then(|| Box::new(Receipt { calls, retries, tokens, ..Receipt::default() }));
     let salvage = Salvage { replies, ..Salvage::default() };
     EventBody::RunCompleted {
         status,

@@ -180,20 +180,43 @@ pub(crate) async fn event_at(
     tx.query_one(sql, &[session.as_str().into(), seq.into()]).await?.map(event).transpose()
 }
 
-/// Returns the `result` event of a completed run. Searches backwards from the end, which directly follows it.
+/// Returns the `result` event of a completed run.
 pub(crate) async fn result_event(
     tx: &mut Tx,
     session: &SessionId,
     run: &RunId,
+) -> Result<Option<StoredEvent>, Error> {
+    last_of_kind(tx, session, run, EventKind::Result).await
+}
+
+/// Returns the last reply of a model in a completed run, or the output of its program.
+pub(crate) async fn last_reply_event(
+    tx: &mut Tx,
+    session: &SessionId,
+    run: &RunId,
+) -> Result<Option<StoredEvent>, Error> {
+    match last_of_kind(tx, session, run, EventKind::Message).await? {
+        Some(message) => Ok(Some(message)),
+        None => last_of_kind(tx, session, run, EventKind::PostTool).await,
+    }
+}
+
+/// Returns the last event of a kind in an ended run. Searches backwards from the end.
+async fn last_of_kind(
+    tx: &mut Tx,
+    session: &SessionId,
+    run: &RunId,
+    kind: EventKind,
 ) -> Result<Option<StoredEvent>, Error> {
     let sql = concat!(
         "SELECT ",
         event_columns!(),
         " FROM events e WHERE session_id = $1 AND run_id = $2
             AND seq <= (SELECT end_seq FROM runs WHERE run_id = $2)
-            AND kind = 'result' ORDER BY seq DESC LIMIT 1"
+            AND kind = $3 ORDER BY seq DESC LIMIT 1"
     );
-    tx.query_one(sql, &[session.as_str().into(), run.as_str().into()]).await?.map(event).transpose()
+    let params = [session.as_str().into(), run.as_str().into(), kind.name().into()];
+    tx.query_one(sql, &params).await?.map(event).transpose()
 }
 
 /// The model replies of a run.
@@ -203,6 +226,8 @@ pub(crate) struct ModelReplies {
     pub(crate) replies: Vec<String>,
     /// Token usage of all replies.
     pub(crate) tokens: Tokens,
+    /// The retries that the runner has reported.
+    pub(crate) retries: u32,
 }
 
 /// Collects the model replies of a run.
@@ -218,7 +243,12 @@ pub(crate) async fn model_replies(
             &[session.as_str().into(), run.as_str().into()],
         )
         .await?;
-    let mut model_replies = ModelReplies::default();
+    let reported = tx
+        .query_one("SELECT retry_count FROM runs WHERE run_id = $1", &[run.as_str().into()])
+        .await?
+        .map_or(Ok(0), |mut row| row.integer())?;
+    let mut model_replies =
+        ModelReplies { retries: u32::try_from(reported).unwrap_or_default(), ..ModelReplies::default() };
     for mut row in rows {
         let body: serde_json::Value = super::encoding::from_json(&row.text()?)?;
         let count = |of: &str| body["reply"]["usage"][of].as_u64().unwrap_or_default();

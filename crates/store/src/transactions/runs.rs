@@ -17,7 +17,7 @@ macro_rules! select_runs {
     ($start:literal, $($conditions:literal),+) => {
         concat!(
             "SELECT r.number, r.run_id, r.session_id, r.agent_name, r.type, r.status, r.error, r.retry_count,
-                r.attempts, r.parent_run_id, r.backend, r.input_tokens, r.output_tokens, r.created_at, r.started_at,
+                r.attempts, r.parent_run_id, r.backend, r.model, r.input_tokens, r.output_tokens, r.created_at, r.started_at,
                 r.finished_at, ",
             $start,
             " FROM runs r ",
@@ -103,6 +103,7 @@ fn record(mut row: Row) -> Result<(i64, RunRecord), Error> {
         attempts: row.integer()?,
         parent_run_id: row.optional_id()?,
         backend: row.optional_text()?,
+        model: row.optional_text()?.filter(|model| !model.is_empty()),
         tokens: tokens(row.optional_integer()?, row.optional_integer()?),
         created_at: row.integer()?,
         started_at: row.optional_integer()?,
@@ -165,14 +166,17 @@ pub(crate) async fn run_details(tx: &mut Tx, run_id: &RunId) -> Result<Option<Ru
     };
     let row = tx.query_one("SELECT end_seq FROM runs WHERE run_id = $1", &[run_id.as_str().into()]).await?;
     let end_seq = row.map(|mut row| row.optional_integer()).transpose()?.flatten();
-    let (mut result, mut end) = (None, None);
+    let (mut result, mut last_reply, mut end) = (None, None, None);
     if let Some(seq) = end_seq {
         end = journal::event_at(tx, &run.session_id, seq).await?;
         result = journal::result_event(tx, &run.session_id, run_id).await?;
+        if result.is_some() {
+            last_reply = journal::last_reply_event(tx, &run.session_id, run_id).await?;
+        }
     }
     let continued_by = continuations(tx, run_id).await?;
     let awaits_callback = awaits_callback(tx, run_id).await?;
-    Ok(Some(RunDetails { run, continued_by, awaits_callback, start, result, end }))
+    Ok(Some(RunDetails { run, continued_by, awaits_callback, start, result, last_reply, end }))
 }
 
 /// Returns the callback runs that continued a run, oldest first.

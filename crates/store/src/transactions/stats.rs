@@ -4,31 +4,32 @@ use crate::error::Error;
 use crate::record::{AgentStats, StatsFilter};
 use crate::tx::{Row, Tx};
 
-/// Statistics per agent and backend. `$1` is an agent name and `$2` a timestamp; NULL disables the filter.
+/// Statistics per agent, backend and model. `$1` is an agent name and `$2` a timestamp; NULL disables the filter.
 ///
 /// Percentiles use the nearest rank: the shortest duration that at least that share of runs does not exceed.
 /// Runs that ended without a claim have no duration and sort last.
 const STATS: &str = "WITH ended AS (
-        SELECT agent_name, backend, status, retry_count, COALESCE(missing_submits, 0) AS missing_submits,
+        SELECT agent_name, backend, model, status, retry_count, COALESCE(missing_submits, 0) AS missing_submits,
             COALESCE(escalations, 0) AS escalations,
             COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0) AS tokens, finished_at - started_at AS duration
         FROM runs
         WHERE finished_at IS NOT NULL AND ($1 IS NULL OR agent_name = $1) AND ($2 IS NULL OR finished_at >= $2)
      ), ranked AS (
-        SELECT ended.*, count(duration) OVER (PARTITION BY agent_name, backend) AS measured,
-            row_number() OVER (PARTITION BY agent_name, backend ORDER BY duration NULLS LAST) AS place
+        SELECT ended.*, count(duration) OVER (PARTITION BY agent_name, backend, model) AS measured,
+            row_number() OVER (PARTITION BY agent_name, backend, model ORDER BY duration NULLS LAST) AS place
         FROM ended
      )
-     SELECT agent_name, backend, count(*),
+     SELECT agent_name, backend, model, count(*),
         CAST(sum(CASE WHEN status = 'completed' THEN 1 ELSE 0 END) AS BIGINT),
         CAST(sum(CASE WHEN status = 'completed' AND retry_count = 0 AND escalations = 0 THEN 1 ELSE 0 END) AS BIGINT),
         CAST(sum(retry_count) AS BIGINT), CAST(sum(missing_submits) AS BIGINT), CAST(sum(escalations) AS BIGINT),
         CAST(sum(tokens) AS BIGINT),
         min(CASE WHEN place = (measured * 50 + 99) / 100 THEN duration END),
         min(CASE WHEN place = (measured * 95 + 99) / 100 THEN duration END)
-     FROM ranked GROUP BY agent_name, backend ORDER BY agent_name, backend NULLS FIRST";
+     FROM ranked GROUP BY agent_name, backend, model
+     ORDER BY agent_name, backend NULLS FIRST, model NULLS FIRST";
 
-/// Returns statistics per agent and backend.
+/// Returns statistics per agent, backend and model.
 pub(crate) async fn agent_stats(tx: &mut Tx, filter: &StatsFilter) -> Result<Vec<AgentStats>, Error> {
     let rows = tx.query(STATS, &[filter.agent_name.as_deref().into(), filter.since.into()]).await?;
     rows.into_iter().map(read).collect()
@@ -38,6 +39,7 @@ fn read(mut row: Row) -> Result<AgentStats, Error> {
     Ok(AgentStats {
         agent_name: row.text()?,
         backend: row.optional_text()?,
+        model: row.optional_text()?.filter(|model| !model.is_empty()),
         runs: row.integer()?,
         completed: row.integer()?,
         first_pass: row.integer()?,

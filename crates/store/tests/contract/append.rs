@@ -2,7 +2,7 @@
 
 use slipform_store::{Append, Appended, Fence, Stale};
 use slipform_testkit::wait_until_async;
-use slipform_types::RunStatus;
+use slipform_types::{RunProgress, RunStatus};
 
 use crate::support::{Fixture, LONG, message, new_run_id};
 
@@ -18,6 +18,38 @@ pub(crate) async fn repeated_append_has_no_effect(test: &Fixture) {
     assert_eq!(test.append(&fence, 1, vec![message("too old")]).await, Err(Stale));
     assert_eq!(test.event_types(&submitted.session_id).await, ["run_start", "message", "message", "message"]);
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Running);
+}
+
+pub(crate) async fn progress_of_run_is_shown_and_survives_its_runner(test: &Fixture) {
+    let submitted = test.submit("writer").await;
+    let fence = test.claim().await.fence;
+    let progress = |retry_count, backend: &str| RunProgress {
+        retry_count,
+        backend: Some(backend.to_owned()),
+        model: Some(format!("{backend}-1")),
+    };
+    let append = |number, progress| Append {
+        fence: fence.clone(),
+        number,
+        bodies: vec![message("x")],
+        progress,
+        lease_ms: LONG,
+    };
+    let shown = || async {
+        let run = test.store.run(&submitted.run_id).await.unwrap().unwrap();
+        (run.retry_count, run.backend, run.model)
+    };
+    assert_eq!(shown().await, (0, None, None));
+    test.store.append(append(1, Some(progress(1, "small")))).await.unwrap().unwrap();
+    assert_eq!(shown().await, (1, Some("small".to_owned()), Some("small-1".to_owned())));
+    test.store.append(append(2, Some(progress(2, "large")))).await.unwrap().unwrap();
+    test.store.append(append(3, None)).await.unwrap().unwrap();
+    let latest = (2, Some("large".to_owned()), Some("large-1".to_owned()));
+    assert_eq!(shown().await, latest);
+
+    test.store.release(fence).await.unwrap().unwrap();
+    test.store.stop(&submitted.run_id).await.unwrap();
+    assert_eq!(shown().await, latest);
 }
 
 pub(crate) async fn write_of_stale_attempt_is_refused(test: &Fixture) {
@@ -62,8 +94,13 @@ pub(crate) async fn concurrent_appends_leave_no_gaps(test: &Fixture) {
             let number = (index / 5 + 1) as i64;
             tokio::spawn(async move {
                 // Each append waits for its predecessor, while other runs are written concurrently.
-                let append =
-                    Append { fence, number, bodies: vec![message("x"), message("y")], lease_ms: LONG };
+                let append = Append {
+                    fence,
+                    number,
+                    bodies: vec![message("x"), message("y")],
+                    progress: None,
+                    lease_ms: LONG,
+                };
                 while store.append(append.clone()).await.unwrap().is_err() {
                     tokio::task::yield_now().await;
                 }

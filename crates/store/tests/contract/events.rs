@@ -72,7 +72,8 @@ pub(crate) async fn concurrent_writers_lose_no_event(test: &Fixture) {
                 let claimed = store.claim(request).await.unwrap().remove(0);
                 for number in 1..=20 {
                     let fence = claimed.fence.clone();
-                    let append = Append { fence, number, bodies: vec![message("x")], lease_ms: LONG };
+                    let append =
+                        Append { fence, number, bodies: vec![message("x")], progress: None, lease_ms: LONG };
                     store.append(append).await.unwrap().unwrap();
                 }
                 submitted
@@ -107,7 +108,13 @@ pub(crate) async fn session_events_stay_in_order_across_transactions(test: &Fixt
     test.finish(&parent.fence, 1, success("started")).await.unwrap();
     test.finish(&fences[0], 1, success("one")).await.unwrap();
     let callback = test.claim().await;
-    let append = Append { fence: fences[1].clone(), number: 1, bodies: success("two"), lease_ms: LONG };
+    let append = Append {
+        fence: fences[1].clone(),
+        number: 1,
+        bodies: success("two"),
+        progress: None,
+        lease_ms: LONG,
+    };
     let finish = finish_late(test, &children[1], append).await;
     test.append(&callback.fence, 1, vec![message("meanwhile")]).await.unwrap();
     test.finish(&callback.fence, 2, success("callback handled")).await.unwrap();

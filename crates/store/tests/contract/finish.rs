@@ -60,7 +60,7 @@ pub(crate) async fn repeated_finish_has_no_effect(test: &Fixture) {
 pub(crate) async fn finish_without_run_completed_is_refused(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let fence = test.claim().await.fence;
-    let append = Append { fence, number: 1, bodies: vec![message("no end")], lease_ms: LONG };
+    let append = Append { fence, number: 1, bodies: vec![message("no end")], progress: None, lease_ms: LONG };
     assert!(matches!(test.store.finish(append).await, Err(Error::Unsuitable(_))));
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Claimed);
     assert_eq!(test.event_types(&submitted.session_id).await, ["run_start"]);

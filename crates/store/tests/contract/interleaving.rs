@@ -38,7 +38,7 @@ async fn claim(store: &Store, lease_ms: i64) -> Option<Claimed> {
 }
 
 fn written(fence: &Fence, number: i64, bodies: Vec<slipform_types::EventBody>) -> Append {
-    Append { fence: fence.clone(), number, bodies, lease_ms: SHORT }
+    Append { fence: fence.clone(), number, bodies, progress: None, lease_ms: SHORT }
 }
 
 /// Drives a run until it ends, parks or is abandoned. A refusal means that another attempt holds the run.

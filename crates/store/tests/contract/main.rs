@@ -54,6 +54,7 @@ slipform_testkit::on_each_database!(crate::support::Fixture, [sqlite, memory, po
         child_deadline_never_exceeds_parents
         claim_returns_journal;
     append:
+        progress_of_run_is_shown_and_survives_its_runner
         repeated_append_has_no_effect
         write_of_stale_attempt_is_refused
         write_after_lease_expiry_is_refused

@@ -9,7 +9,12 @@ use slipform_types::{
 use crate::support::{Fixture, LONG, body, message};
 
 fn receipt(backends: &[&str], retries: u32, missing_submits: u32) -> Box<Receipt> {
-    let rung = |backend: &&str| Rung { tier: "t".to_owned(), backend: (*backend).to_owned(), calls: 1 };
+    let rung = |backend: &&str| Rung {
+        tier: "t".to_owned(),
+        backend: (*backend).to_owned(),
+        model: "m".to_owned(),
+        calls: 1,
+    };
     let (rungs, tokens) = (backends.iter().map(rung).collect(), Tokens { input: 10, output: 5 });
     Box::new(Receipt { retries, missing_submits, rungs, tokens, ..Receipt::default() })
 }
@@ -65,6 +70,7 @@ pub(crate) async fn stats_are_grouped_by_agent_and_backend(test: &Fixture) {
         AgentStats {
             agent_name,
             backend,
+            model: Some("m".to_owned()),
             runs,
             completed,
             first_pass,

@@ -121,7 +121,7 @@ impl Fixture {
 }
 
 fn append_of(fence: &Fence, number: i64, bodies: Vec<EventBody>) -> Append {
-    Append { fence: fence.clone(), number, bodies, lease_ms: LONG }
+    Append { fence: fence.clone(), number, bodies, progress: None, lease_ms: LONG }
 }
 
 /// Opens a separate connection to a PostgreSQL server.

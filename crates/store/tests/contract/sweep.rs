@@ -81,7 +81,7 @@ pub(crate) async fn progress_resets_loss_count(test: &Fixture) {
         let claimed = test.claim().await.fence;
         // Events like `attempt_started` are not progress.
         let bodies = vec![EventBody::StopRequested { partial: None }];
-        let append = Append { fence: claimed, number: 1, bodies, lease_ms: 1 };
+        let append = Append { fence: claimed, number: 1, bodies, progress: None, lease_ms: 1 };
         test.store.append(append).await.unwrap().unwrap();
         assert_eq!(sweep(test, LIMITS).await.lost, lost);
     }
