@@ -129,11 +129,6 @@ impl ToolLoop {
         !self.callables.is_empty() || self.envelope.is_some()
     }
 
-    /// Returns whether the agent has something to call and nothing was called.
-    pub(crate) fn is_untouched(&self) -> bool {
-        !self.callables.is_empty() && self.turns.is_empty()
-    }
-
     /// Returns the number of finished steps, without the opening calls.
     pub(crate) fn steps(&self) -> u32 {
         u32::try_from(self.turns.iter().filter(|turn| !turn.is_opening).count()).unwrap_or(u32::MAX)

@@ -6,7 +6,7 @@ use slipform_api::{Code, Error, RunResult, RunSummary, RunView, SchemaValidation
 use slipform_schema::universal;
 use slipform_store::{AgentStats, RunDetails, RunRecord, SessionRecord, StoredEvent};
 use slipform_types::{
-    Contract, EventBody, Receipt, RunError, RunStatus, SUBMIT_RESULT, UniversalResponse, timestamp,
+    Contract, EventBody, Receipt, RunError, RunStatus, SUBMIT_RESULT, ToolCall, UniversalResponse, timestamp,
 };
 
 /// Converts a run, with its result if it has ended.
@@ -88,10 +88,12 @@ pub(super) fn result(details: &RunDetails) -> Result<RunResult, Error> {
     let validation = contract
         .as_deref()
         .map(|contract| validation(contract, is_valid, run.retry_count, receipt.as_deref()));
-    let raw =
-        last_reply.as_ref().map(read).transpose()?.and_then(|reply| raw_text(reply, receipt.as_deref()));
+    let reply = last_reply.as_ref().map(read).transpose()?;
+    let raw = reply.and_then(|reply| raw_text(reply, receipt.as_deref(), result_data.as_ref()));
+    let raw = raw.or_else(|| result_text.clone());
     Ok(RunResult {
-        result: raw.or_else(|| result_text.clone()).filter(|_| is_valid),
+        // A journal without replies, such as an imported one, has only the result.
+        result: raw.or_else(|| result_data.as_ref().map(Value::to_string)).filter(|_| is_valid),
         validated_output: result_data.clone().filter(|_| contract.is_some()),
         schema_validation: validation,
         receipt: receipt.map(|receipt| json!(receipt)),
@@ -125,15 +127,19 @@ fn validation(
 
 /// Returns the text that a model or program wrote as its answer: the arguments of `submit_result` if it was asked to call
 /// it, otherwise the whole reply.
-fn raw_text(reply: EventBody, receipt: Option<&Receipt>) -> Option<String> {
-    let (content, reply) = match reply {
-        EventBody::Message { content, reply, .. } => (content, reply),
+fn raw_text(reply: EventBody, receipt: Option<&Receipt>, result: Option<&Value>) -> Option<String> {
+    let (content, mut calls) = match reply {
+        EventBody::Message { content, reply, .. } => (content, reply.tool_calls),
         EventBody::PostTool { tool_output, .. } => return tool_output["stdout"].as_str().map(str::to_owned),
         _ => return None,
     };
     let by_tool = receipt.is_some_and(|receipt| receipt.strategy.as_deref() == Some("tool"));
-    let submitted = reply.tool_calls.into_iter().filter(|_| by_tool || content.trim().is_empty());
-    let submitted = submitted.filter(|call| call.name == SUBMIT_RESULT).last();
+    calls.retain(|call| call.name == SUBMIT_RESULT && (by_tool || content.trim().is_empty()));
+    // Of several submissions the first valid one was accepted.
+    let is_accepted =
+        |call: &ToolCall| serde_json::from_str::<Value>(&call.arguments).ok().as_ref() == result;
+    let accepted = calls.iter().position(is_accepted).unwrap_or(0);
+    let submitted = (accepted < calls.len()).then(|| calls.swap_remove(accepted));
     Some(submitted.map_or(content, |call| call.arguments))
 }
 

@@ -57,7 +57,7 @@ async fn stats_have_one_row_per_agent_and_backend() {
         let mut end = result(json!({"result_text": "Done."}));
         end["receipt"]["retries"] = json!(retries);
         end["receipt"]["tokens"] = json!({"input": 30, "output": 10});
-        end["receipt"]["rungs"] = json!([{"tier": "t", "backend": backend, "calls": 1}]);
+        end["receipt"]["rungs"] = json!([{"tier": "t", "backend": backend, "model": "m", "calls": 1}]);
         server.post("/runner/finish", &work.message(&json!([end, completed()]))).send().await.ok(200);
     }
     let (stopped, _) = server.submit("writer").await;
@@ -71,7 +71,7 @@ async fn stats_have_one_row_per_agent_and_backend() {
     }
     let row = |backend: Option<&str>, more: Value| {
         let mut row = json!({
-            "agent_name": "writer", "backend": backend, "runs": 1, "completed": 1, "success_rate": 1.0,
+            "agent_name": "writer", "backend": backend, "model": backend.map(|_| "m"), "runs": 1, "completed": 1, "success_rate": 1.0,
             "first_pass": 1, "first_pass_rate": 1.0, "retries": 0, "missing_submits": 0, "escalations": 0,
             "tokens": 40, "tokens_per_valid_result": 40.0, "p50_ms": null, "p95_ms": null,
         });

@@ -269,7 +269,7 @@ impl State {
         let reading = match answer.content {
             Content::Unread => return,
             Content::Text(text) => {
-                if self.tools.is_untouched() {
+                if self.has_called_nothing() {
                     self.usage.flag("no_tool_called");
                 }
                 let receipt = self.usage.receipt(None, None, Vec::new());
@@ -291,7 +291,7 @@ impl State {
             self.usage.flag("undecided_criteria");
         }
         let model_reply = answer.source.model_reply();
-        if model_reply.is_some() && self.tools.is_untouched() {
+        if model_reply.is_some() && self.has_called_nothing() {
             self.usage.flag("no_tool_called");
         }
         if let Some(ModelReply { plan, reply }) = model_reply {
@@ -304,6 +304,11 @@ impl State {
         let receipt = self.usage.receipt(strategy, self.contract(), repairs);
         let success = Success { result_text: None, result_data: Some(value), receipt };
         self.decisions.set_outcome(Outcome::Completed(Box::new(success)));
+    }
+
+    /// Returns whether the agent has something to call and called nothing in its session.
+    fn has_called_nothing(&self) -> bool {
+        !self.tools.callables.is_empty() && self.tools.turns.is_empty() && self.history.past_runs.is_empty()
     }
 
     /// Returns the agent whose `checks`, `cites`, `changes` and `clarity` apply to an answer. They

@@ -259,7 +259,7 @@ async fn first_valid_of_several_results_wins() {
     let context = with_tools(acting(&["echo"], &server), &[FakeTool::echo("echo")]);
     let success = completed(run(&context).await.0);
     assert_eq!(success.result_data, Some(json!({"ok": false})));
-    assert_eq!(success.receipt.flags, ["submitted_twice"]);
+    assert_eq!(success.receipt.flags, ["submitted_twice", "no_tool_called"]);
 }
 
 #[tokio::test]
