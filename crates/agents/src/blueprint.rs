@@ -90,7 +90,7 @@ pub(crate) fn examine(
     findings: &mut Findings,
 ) -> Option<Blueprint> {
     normalise(&mut definition);
-    inline_shipped_schemas(&mut definition, findings);
+    resolve_schema_names(&mut definition, findings);
     if let Some(name) = fallback_name.filter(|_| !definition.contains_key("name")) {
         definition.insert("name".to_owned(), name.into());
     }
@@ -129,21 +129,33 @@ fn normalise(definition: &mut Map<String, Value>) {
     }
 }
 
-/// Replaces the names of shipped schemas by the schemas.
-fn inline_shipped_schemas(definition: &mut Map<String, Value>, findings: &mut Findings) {
-    for key in ["output_schema", "default_output_schema"] {
-        let Some(Value::String(name)) = definition.get(key) else { continue };
-        if let Some(known) = shipped().iter().find(|known| known.name == name) {
-            definition.insert(key.to_owned(), known.schema.source().clone());
-        } else {
-            let known: Vec<&str> = shipped().iter().map(|known| known.name).collect();
-            let message = format!(
-                "unknown built-in schema '{name}'; write the schema inline, or use one of: {}",
-                known.join(", ")
-            );
-            findings.problem(format!("$.{key}"), message);
-            definition.remove(key);
-        }
+/// Replaces the names of shipped schemas by the schemas. Other names stay, because only the coordinator knows the registered
+/// schemas.
+fn resolve_schema_names(definition: &mut Map<String, Value>, findings: &mut Findings) {
+    for (key, name_key) in
+        [("output_schema", "output_schema_name"), ("default_output_schema", "default_output_schema_name")]
+    {
+        let name = match definition.get(key) {
+            Some(Value::String(name)) => name.clone(),
+            // The schema itself takes precedence, as in a request.
+            Some(_) => {
+                if definition.remove(name_key).is_some() {
+                    let message = format!("has no effect beside {key}; keep one of them");
+                    findings.warning(format!("$.{name_key}"), message);
+                }
+                continue;
+            }
+            None => match definition.get(name_key) {
+                Some(Value::String(name)) => name.clone(),
+                _ => continue,
+            },
+        };
+        definition.remove(key);
+        definition.remove(name_key);
+        match shipped().iter().find(|known| known.name == name) {
+            Some(known) => definition.insert(key.to_owned(), known.schema.source().clone()),
+            None => definition.insert(name_key.to_owned(), Value::String(name)),
+        };
     }
 }
 
@@ -219,7 +231,7 @@ mod tests {
         let limits = json!({"max_steps": 1, "max_tool_calls": 2, "timeout_seconds": 3, "max_tokens": 4});
         let full: Blueprint = serde_json::from_value(json!({
             "name": "a", "title": "A", "description": "d", "type": "procedural", "command": ["./scan"],
-            "parameters_as": "stdin", "system_prompt": "s", "parameters_schema": {}, "output_schema": {}, "default_output_schema": {},
+            "parameters_as": "stdin", "system_prompt": "s", "parameters_schema": {}, "output_schema": {}, "output_schema_name": "n", "default_output_schema": {}, "default_output_schema_name": "n",
             "default_output_schema_options": options, "output_example": 1, "response_type": "planning", "protocol": "actions",
             "tools": ["t"], "opening": [{"tool": "t"}], "agents": ["b"], "mcp_servers": {"m": {"url": "http://x"}}, "cites": ["$"], "changes": ["$"], "clarity": {}, "checks": ["$"], "tier": "small",
             "escalation": ["small"], "limits": limits, "env": ["E"],

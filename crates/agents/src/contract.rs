@@ -144,14 +144,16 @@ fn choose<'a>(
             Some(requested) if requested.schema != own => {
                 return Err(Error::OutputSchemaConflict { agent: blueprint.name.clone() });
             }
-            requested => requested.and_then(|requested| requested.name),
+            requested => {
+                requested.and_then(|requested| requested.name).or(blueprint.output_schema_name.as_deref())
+            }
         };
         return Ok(Some(ChosenSchema { source: ContractSource::Blueprint, name, schema: own }));
     }
     let default = blueprint.default_output_schema.as_ref();
     Ok(requested.or(default.map(|schema| ChosenSchema {
         source: ContractSource::Default,
-        name: None,
+        name: blueprint.default_output_schema_name.as_deref(),
         schema,
     })))
 }

@@ -64,7 +64,7 @@ pub trait CallerApi: Send + Sync {
     /// Saves a new agent.
     fn create_agent<'a>(&'a self, definition: &'a Value) -> Answer<'a, AgentView>;
 
-    /// Changes an agent. Sent keys replace existing ones, and null removes a key.
+    /// Changes an agent by a JSON Merge Patch (RFC 7396).
     fn change_agent<'a>(&'a self, name: &'a str, changes: &'a Value) -> Answer<'a, AgentView>;
 
     /// Deletes an agent.

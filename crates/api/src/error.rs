@@ -41,11 +41,13 @@ pub enum Code {
     IdempotencyConflict,
     /// The agent or schema is defined by a file or shipped with the program, so the API cannot change it.
     ManagedByFile,
+    /// The agent has changed since the version that `If-Match` names.
+    PreconditionFailed,
     /// The path exists, but not for this method.
     MethodNotAllowed,
     /// The body exceeds the size limit.
     PayloadTooLarge,
-    /// The content type is not `application/json`.
+    /// The content type is not JSON.
     UnsupportedMediaType,
     /// The schema does not compile.
     InvalidSchema,
@@ -75,6 +77,7 @@ impl Code {
             MethodNotAllowed => 405,
             AgentExists | SchemaExists | OutputSchemaConflict | SessionBusy | NotResumable | NotFinished
             | StaleAttempt | IdempotencyConflict | ManagedByFile => 409,
+            PreconditionFailed => 412,
             PayloadTooLarge => 413,
             UnsupportedMediaType => 415,
             InvalidSchema | InvalidParameters | InvalidAgent | InvalidResult => 422,

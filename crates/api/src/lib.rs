@@ -48,7 +48,9 @@ pub use openapi::{
     SessionIdText,
 };
 pub use operations::{BackendView, FileProblems, Health, Readiness, RunnerView, StatsQuery, StatsRow};
-pub use registry::{AgentView, SchemaRequest, SchemaSummary, SchemaView, ValidateSchemaRequest, Verdict};
+pub use registry::{
+    AgentView, Problem, SchemaRequest, SchemaSummary, SchemaView, ValidateSchemaRequest, Verdict,
+};
 pub use run::{RunCreated, RunPage, RunRequest, RunResult, RunSummary, RunView, RunsQuery, WaitQuery};
 pub use runner::{
     Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims,

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::registry::Problem;
+
 /// Liveness of the process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
@@ -35,8 +37,8 @@ pub struct FileProblems {
     pub name: String,
     /// Path of the file.
     pub path: String,
-    /// Messages that describe the problems.
-    pub problems: Vec<String>,
+    /// The problems.
+    pub problems: Vec<Problem>,
     /// Whether a version of the agent or schema is in use, such as the last valid one.
     pub in_force: bool,
 }

@@ -59,6 +59,10 @@ pub struct RunRequest {
     /// Whether the run waits while its session is busy. Otherwise a busy session refuses it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub queue: bool,
+    /// Whether a resumed session continues with the agent as it is defined now. Otherwise it keeps the definition that it
+    /// has used so far.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refresh_agent: bool,
 }
 
 impl RunRequest {
@@ -92,6 +96,7 @@ impl RunRequest {
             execution_mode: ExecutionMode::default(),
             project_dir: None,
             queue: false,
+            refresh_agent: false,
         }
     }
 }

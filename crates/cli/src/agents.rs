@@ -80,11 +80,11 @@ fn list(agents: &[AgentView], as_json: bool) -> Result<Exit> {
 
 /// Returns the active blueprint, or `None` if no valid version of the file was ever read.
 fn blueprint(agent: &AgentView) -> Result<Option<Blueprint>> {
-    Ok(agent.blueprint.clone().map(serde_json::from_value).transpose()?)
+    Ok(agent.blueprint().map(serde_json::from_value).transpose()?)
 }
 
 fn view_summary(agent: &AgentView) -> Value {
-    let field = |key: &str| agent.blueprint.as_ref().map(|blueprint| blueprint[key].clone());
+    let field = |key: &str| agent.definition.get(key);
     json!({
         "name": agent.name,
         "title": field("title"),
@@ -94,6 +94,7 @@ fn view_summary(agent: &AgentView) -> Value {
         "file": agent.path,
         "valid": agent.problems.is_empty(),
         "problems": agent.problems,
+        "warnings": agent.warnings,
     })
 }
 
@@ -110,9 +111,9 @@ fn print_view_problems(agents: &[AgentView]) -> Exit {
 
 /// Returns the kind of an agent's result for the list.
 fn contract(agent: &Blueprint) -> &'static str {
-    if agent.output_schema.is_some() {
+    if agent.output_schema.is_some() || agent.output_schema_name.is_some() {
         "contract"
-    } else if agent.default_output_schema.is_some() {
+    } else if agent.default_output_schema.is_some() || agent.default_output_schema_name.is_some() {
         "default contract"
     } else {
         "text"
@@ -134,7 +135,7 @@ fn summary(loaded: &Loaded) -> Value {
             "warnings": checked.warnings,
         }),
         Err(problems) => json!({
-            "name": loaded.name, "source": "file", "file": file, "valid": false, "problems": problems, "warnings": [],
+            "name": loaded.name, "source": "file", "file": file, "valid": false, "problems": problems.list, "warnings": [],
         }),
     }
 }

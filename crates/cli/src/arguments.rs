@@ -199,6 +199,10 @@ pub(crate) struct RunTarget {
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
 
+    /// Resume the session with its agent as it is defined now
+    #[arg(long, requires = "session")]
+    pub(crate) refresh_agent: bool,
+
     /// Coordinator URL [env: SLIPFORM_URL]; default: run in this process
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
@@ -546,6 +550,9 @@ pub(crate) enum SessionsCommand {
         /// Prompt for the agent; `-` reads standard input
         #[arg(short, long, value_name = "PROMPT")]
         prompt: String,
+        /// Continue with the agent as it is defined now, instead of as the session has used it so far
+        #[arg(long)]
+        refresh_agent: bool,
     },
     /// Stop the active run of a session
     Stop {

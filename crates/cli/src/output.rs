@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
-use slipform_api::Code;
+use slipform_api::{Code, Problem};
 use slipform_types::env;
 
 use crate::exit::Exit;
@@ -195,11 +195,12 @@ fn command_advice(error: &slipform_api::Error) -> Option<String> {
             })
         }
         Code::InvalidAgent => {
-            let problems = details?["problems"].as_array()?.iter().filter_map(Value::as_str);
+            let problems = details?["problems"].as_array()?.iter();
+            let problems = problems.filter_map(|it| serde_json::from_value::<Problem>(it.clone()).ok());
             let what = error.message.split(": ").next().unwrap_or_default();
             Some(
                 std::iter::once(format!("{what}:"))
-                    .chain(problems.map(str::to_owned))
+                    .chain(problems.map(|problem| problem.to_string()))
                     .collect::<Vec<_>>()
                     .join("\n"),
             )

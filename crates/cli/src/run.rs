@@ -37,13 +37,18 @@ pub(crate) fn run(arguments: &Run) -> Result<Exit> {
 }
 
 /// Resumes a session.
-pub(crate) async fn resume(server: Option<&str>, session: &SessionId, prompt: &str) -> Result<Exit> {
+pub(crate) async fn resume(
+    server: Option<&str>,
+    session: &SessionId,
+    prompt: &str,
+    refresh_agent: bool,
+) -> Result<Exit> {
     let coordinator = Coordinator::open_to_run(server).await?;
     let agent = coordinator.api.session(session).await?.agent_name;
     let arguments = Run {
         agent,
         prompt: Some(prompt.to_owned()),
-        target: RunTarget { session: Some(session.to_string()), ..RunTarget::default() },
+        target: RunTarget { session: Some(session.to_string()), refresh_agent, ..RunTarget::default() },
         ..Run::default()
     };
     perform(&arguments, coordinator).await
@@ -148,7 +153,7 @@ async fn find_agent(arguments: &Run, coordinator: &Coordinator) -> Result<RunAge
     }
     let blueprint = match from_file {
         Some(blueprint) => Some(blueprint),
-        None => coordinator.api.agent(&name).await?.blueprint.map(serde_json::from_value).transpose()?,
+        None => coordinator.api.agent(&name).await?.blueprint().map(serde_json::from_value).transpose()?,
     };
     if let Some(blueprint) = &blueprint {
         check_orchestrator(arguments, blueprint)?;
@@ -192,7 +197,11 @@ fn request(arguments: &Run, agent_name: String, parameters: Value) -> Result<Run
     let request = match &arguments.target.session {
         None => RunRequest::start(agent_name),
         Some(text) => match text.parse() {
-            Ok(session) => RunRequest { agent_name: Some(agent_name), ..RunRequest::resume(session) },
+            Ok(session) => RunRequest {
+                agent_name: Some(agent_name),
+                refresh_agent: arguments.target.refresh_agent,
+                ..RunRequest::resume(session)
+            },
             Err(error) => bail!("--session: {error}; run `slipform sessions list`"),
         },
     };

@@ -61,7 +61,9 @@ async fn list(api: &dyn CallerApi, as_json: bool) -> Result<Exit> {
         });
         output::table(["NAME", "SOURCE", "HASH"], rows)?;
     }
-    output::lines(schemas.iter().flat_map(|schema| schema.problems.iter().cloned()));
+    output::lines(schemas.iter().flat_map(|schema| {
+        schema.problems.iter().map(|problem| format!("schema `{}`: {}", schema.name, problem.message))
+    }));
     let all_usable = schemas.iter().all(|schema| schema.problems.is_empty());
     Ok(if all_usable { Exit::Valid } else { Exit::Usage })
 }
@@ -86,10 +88,7 @@ async fn add(api: &dyn CallerApi, name: &str, file: &Path, description: Option<S
         .with_context(|| format!("the schema in {} is not JSON", file.display()))?;
     let view = api.add_schema(&SchemaRequest { name: name.to_owned(), description, schema }).await?;
     output::lines([format!("slipform: schema `{name}` registered ({})", view.hash.unwrap_or_default())]);
-    let text = |warning: &Value, key: &str| warning[key].as_str().unwrap_or_default().to_owned();
-    output::lines(view.warnings.iter().map(|warning| {
-        format!("slipform: warning: {}: {}", text(warning, "path"), text(warning, "message"))
-    }));
+    output::lines(view.warnings.iter().map(|warning| format!("slipform: warning: {warning}")));
     Ok(Exit::Valid)
 }
 

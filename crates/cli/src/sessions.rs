@@ -16,9 +16,9 @@ const EVENTS_MAX: i64 = 1_000;
 
 pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
     backends::runtime()?.block_on(async {
-        if let SessionsCommand::Resume { id, prompt } = &arguments.command {
+        if let SessionsCommand::Resume { id, prompt, refresh_agent } = &arguments.command {
             let (id, prompt) = (session(id)?, read_prompt(prompt)?);
-            return crate::run::resume(arguments.server.as_deref(), &id, &prompt).await;
+            return crate::run::resume(arguments.server.as_deref(), &id, &prompt, *refresh_agent).await;
         }
         let coordinator = Coordinator::open(arguments.server.as_deref()).await?;
         let api = &*coordinator.api;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use slipform_agents::{Checked, load};
+use slipform_api::Problem;
 use slipform_schema::shipped;
 use slipform_types::Blueprint;
 
@@ -32,7 +33,9 @@ pub struct FromFile<T> {
     /// The last valid version; `None` if the file was never valid.
     pub in_force: Option<T>,
     /// Problems of the current file.
-    pub problems: Vec<String>,
+    pub problems: Vec<Problem>,
+    /// Parts of the current file that are valid but probably not intended.
+    pub warnings: Vec<Problem>,
     /// When the file was last changed, as a Unix timestamp in milliseconds.
     pub modified_at: Option<i64>,
 }
@@ -76,6 +79,7 @@ impl Registry {
             path,
             in_force: Some(Arc::new(blueprint)),
             problems: Vec::new(),
+            warnings: Vec::new(),
         };
         files.agents.insert(name, given);
         *self.files.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(files);
@@ -132,12 +136,14 @@ impl Registry {
         };
         for loaded in all {
             let last_good = before.agents.get(&loaded.name).and_then(|agent| agent.in_force.clone());
-            let (in_force, problems) = match loaded.result {
-                Ok(Checked { blueprint, .. }) => (Some(Arc::new(blueprint)), Vec::new()),
-                Err(problems) => (last_good, problems.list.iter().map(ToString::to_string).collect()),
+            let (in_force, problems, warnings) = match loaded.result {
+                Ok(Checked { blueprint, warnings }) => {
+                    (Some(Arc::new(blueprint)), Vec::new(), warnings.iter().map(problem).collect())
+                }
+                Err(problems) => (last_good, problems.list.iter().map(problem).collect(), Vec::new()),
             };
             let (path, modified_at) = (self.relative(&loaded.path), files::modified_at(&loaded.path));
-            now.agents.insert(loaded.name, FromFile { path, in_force, problems, modified_at });
+            now.agents.insert(loaded.name, FromFile { path, in_force, problems, warnings, modified_at });
         }
         self.keep_renamed(before, now);
     }
@@ -179,15 +185,20 @@ impl Registry {
             let last_good = before.schemas.get(&name).and_then(|schema| schema.in_force.clone());
             let (in_force, problems) = match read {
                 Ok((schema, hash)) => {
-                    let problem = shadow_warning(&name, &schema);
-                    let problems = problem.map(|problem| format!("{}: {problem}", path.display()));
-                    (Some((Arc::new(schema), hash)), problems.into_iter().collect())
+                    let problem = shadow_warning(&name, &schema).map(Problem::of_whole);
+                    (Some((Arc::new(schema), hash)), problem.into_iter().collect())
                 }
-                Err(problem) => (last_good, vec![format!("{}: {problem}", path.display())]),
+                Err(problem) => (last_good, vec![Problem::of_whole(problem)]),
             };
-            now.schemas.insert(name, FromFile { path, in_force, problems, modified_at });
+            let warnings = Vec::new();
+            now.schemas.insert(name, FromFile { path, in_force, problems, warnings, modified_at });
         }
     }
+}
+
+/// Converts a problem to the form of the API.
+pub(crate) fn problem(of: &slipform_agents::Problem) -> Problem {
+    Problem { path: of.path.clone(), message: of.message.clone(), line: of.line }
 }
 
 /// Returns a warning if a schema replaces a different shipped schema of the same name.

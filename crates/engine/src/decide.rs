@@ -5,7 +5,8 @@ use serde_json::Value;
 use slipform_schema::impossible_part;
 use slipform_types::{
     AgentCard, CallError, CallErrorKind, ChildEnd, EventBody, Failure, Outcome, Protocol, RUN_FAILS, Reply,
-    RunError, RunErrorType, Rung as ReceiptRung, SchemaForm, StopReason, ToolCall, UniversalResponse,
+    RunError, RunErrorType, Rung as ReceiptRung, SchemaForm, StopReason, Strategy, ToolCall,
+    UniversalResponse,
 };
 
 use crate::call_plan::{CallPlan, PlannedCall, RequestKind};
@@ -284,6 +285,10 @@ impl State {
         if is_call {
             return self.end(rejection.kind, rejection.message);
         }
+        // Under `auto` a tool call is only one of several ways to ask, unless the agent has tools to call.
+        let is_auto = self.contract().is_some_and(|contract| contract.options().strategy == Strategy::Auto);
+        let is_required = !is_auto || self.tools.is_active() || self.children.is_planning();
+        let rejection = if is_required { rejection } else { rejection.without_submission() };
         let message = format!("{} after {retries} {plural}", rejection.message);
         self.fail_answer(rejection.kind, message, rejection.errors);
     }

@@ -230,11 +230,6 @@ impl Store {
         self.read(page, |tx, page| Box::pin(sessions::list(tx, page))).await
     }
 
-    /// Returns the `run_start` event of a session's first run, which holds the session's blueprint.
-    pub async fn first_run_start(&self, session: &SessionId) -> Result<Option<StoredEvent>, Error> {
-        self.read(session.clone(), |tx, session| Box::pin(sessions::first_run_start(tx, session))).await
-    }
-
     /// Returns a run's `run_start` event. A run queued behind another has none in the journal yet; its `seq`
     /// is 0.
     pub async fn run_start(&self, run: &RunId) -> Result<Option<StoredEvent>, Error> {
@@ -317,10 +312,17 @@ impl Store {
         self.transact(item, |tx, item| Box::pin(registry::add(tx, item))).await
     }
 
-    /// Replaces a registry entry. Returns false if the name is unknown.
-    pub async fn replace(&self, kind: RegistryKind, name: &str, text: &str) -> Result<bool, Error> {
+    /// Replaces a registry entry. Returns false if it no longer has the text `before`.
+    pub async fn replace(
+        &self,
+        kind: RegistryKind,
+        name: &str,
+        before: &str,
+        text: &str,
+    ) -> Result<bool, Error> {
         let item = Item { kind, name: name.to_owned(), text: text.to_owned(), description: None };
-        self.transact(item, |tx, item| Box::pin(registry::replace(tx, item))).await
+        let change = (item, before.to_owned());
+        self.transact(change, |tx, (item, before)| Box::pin(registry::replace(tx, item, before))).await
     }
 
     /// Removes a registry entry. Returns false if the name is unknown.

@@ -36,9 +36,15 @@ pub struct Blueprint {
     /// The JSON Schema that every result must satisfy. Callers cannot override it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+    /// The name of a registered schema, instead of `output_schema`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema_name: Option<String>,
     /// The JSON Schema that results must satisfy unless the caller provides one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_output_schema: Option<Value>,
+    /// The name of a registered schema, instead of `default_output_schema`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_output_schema_name: Option<String>,
     /// The options for this agent's contracts, unless the caller sets them.
     #[serde(default, skip_serializing_if = "OptionsPatch::is_empty")]
     pub default_output_schema_options: OptionsPatch,

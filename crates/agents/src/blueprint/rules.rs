@@ -71,6 +71,18 @@ fn check_servers(definition: &Definition, findings: &mut Findings) {
     }
 }
 
+/// The keys of a schema that callers cannot replace, and of one that they can.
+const OWN_KEYS: [&str; 2] = ["output_schema", "output_schema_name"];
+const DEFAULT_KEYS: [&str; 2] = ["default_output_schema", "default_output_schema_name"];
+
+fn has_any(definition: &Definition, keys: &[&str]) -> bool {
+    keys.iter().any(|key| definition.contains_key(*key))
+}
+
+fn has_contract(definition: &Definition) -> bool {
+    has_any(definition, &OWN_KEYS) || has_any(definition, &DEFAULT_KEYS)
+}
+
 fn check_schemas(definition: &Definition, findings: &mut Findings) {
     if let Some(schema) = compile(definition, "parameters_schema", findings)
         && !describes_object(&schema.shape())
@@ -86,9 +98,10 @@ fn check_schemas(definition: &Definition, findings: &mut Findings) {
         findings.warning("$.response_type", message);
     }
     let default = compile(definition, "default_output_schema", findings);
-    if definition.contains_key("output_schema") && definition.contains_key("default_output_schema") {
+    let default_key = DEFAULT_KEYS.into_iter().find(|key| definition.contains_key(*key));
+    if let Some(key) = default_key.filter(|_| has_any(definition, &OWN_KEYS)) {
         let message = "has no effect beside output_schema, which a caller cannot replace; keep one of them";
-        findings.problem("$.default_output_schema", message);
+        findings.problem(format!("$.{key}"), message);
     }
     let (key, output) = match (own, default) {
         (Some(own), _) => ("$.output_schema", Some(own)),
@@ -147,7 +160,7 @@ fn check_example(definition: &Definition, output: Option<&Schema>, findings: &mu
             findings.add_problem(Problem::under("$.output_example", &violation.path, violation.message));
         }
         findings.more += violations.more;
-    } else if !definition.contains_key("output_schema") && !definition.contains_key("default_output_schema") {
+    } else if !has_contract(definition) {
         findings.warning("$.output_example", "has no effect without an output_schema");
     }
 }
@@ -220,7 +233,7 @@ fn check_patterns(definition: &Definition, findings: &mut Findings) {
 /// Checks that an agent with rules for its results has structured ones: a text answer has no paths to
 /// compare. A caller may still bring a schema, so this is not an error.
 fn check_has_contract(definition: &Definition, keys: &[&str], findings: &mut Findings) {
-    if definition.contains_key("output_schema") || definition.contains_key("default_output_schema") {
+    if has_contract(definition) {
         return;
     }
     for key in keys.iter().filter(|key| definition.contains_key(**key)) {

@@ -36,6 +36,10 @@ fn embedded_model_answers_example_validly_without_configuration() {
     let value = ran.json();
     let schema = Schema::compile(schema_of(&shown)).unwrap();
     assert_eq!(schema.violations(&value["result"]).lines(), Vec::<String>::new());
+    let notice = "slipform: built-in 135M model: the form is guaranteed, the content is not\n";
+    assert_eq!(ran.stderr.matches(notice).count(), 1, "{}", ran.all());
+    let model = value["receipt"]["rungs"][0]["model"].as_str().unwrap();
+    assert!(model.starts_with("SmolLM2-135M"), "{model}");
     assert_eq!(value["result"]["order"], "AB-1234");
     assert_eq!(value["receipt"]["strategy"], "native");
     assert_eq!(value["receipt"]["calls"], 1);

@@ -208,11 +208,11 @@ fn run_object_has_the_same_members_everywhere_and_the_raw_text() {
 
     let printed =
         project.run(&["run", "analyzer", "-p", "Again", "--json", "--schema", "vulnerabilities.json"]);
-    assert_eq!(printed.code, 2, "{}", printed.all());
+    assert_eq!(printed.status, 2, "{}", printed.all());
     let project = project.file("vulnerabilities.json", &analyze["output_schema"].to_string());
     let printed =
         project.run(&["run", "analyzer", "-p", "Again", "--json", "--schema", "vulnerabilities.json"]);
-    assert_eq!(printed.code, 0, "{}", printed.all());
+    assert_eq!(printed.status, 0, "{}", printed.all());
     assert_eq!(members(&printed.json()), RUN_MEMBERS);
     let shown =
         project.run(&["runs", "show", "--json", run["run_id"].as_str().unwrap(), "--server", &address]);
@@ -269,4 +269,27 @@ fn retry_count_backend_and_model_are_shown_while_the_run_works() {
     assert_eq!((&run["backend"], &run["model"]), (&json!("scripted"), &json!("m")), "{run}");
     assert!(run.get("result").is_none(), "{run}");
     gate.open();
+}
+
+#[test]
+fn resumed_session_keeps_its_agent_unless_asked_for_the_current_one() {
+    let model = ScriptedServer::respond(|request, _| {
+        Step::text(if request.body.to_string().contains("Be rude.") { "Rude." } else { "Polite." })
+    });
+    let project = Project::new("refresh").backend(&model.base_url());
+    let project = project.file("agents/clerk.yaml", "name: clerk\nsystem_prompt: Be polite.\n");
+    let first = project.run(&["run", "clerk", "-p", "Hello", "--json"]).json();
+    let session = first["session_id"].as_str().unwrap();
+    let project = project.file("agents/clerk.yaml", "name: clerk\nsystem_prompt: Be rude.\n");
+    let resume = |more: &[&str]| {
+        let arguments = [&["sessions", "resume", session, "-p", "And now?"], more].concat();
+        let ran = project.run(&arguments);
+        assert_eq!(ran.status, 0, "{}", ran.all());
+        ran.stdout
+    };
+    assert_eq!(resume(&[]), "Polite.\n");
+    assert_eq!(resume(&["--refresh-agent"]), "Rude.\n");
+    assert_eq!(resume(&[]), "Rude.\n", "the session goes on with the agent that it was given");
+    let fresh = project.run(&["run", "clerk", "-p", "Hello", "--refresh-agent"]);
+    assert_eq!(fresh.status, 2, "{}", fresh.all());
 }

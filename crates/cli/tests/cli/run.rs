@@ -1,9 +1,9 @@
 //! `slipform run` against a scripted model on a real socket.
 
-use crate::support::{Project, REVIEWER, is_local_only};
+use crate::support::{Project, REVIEWER, is_local_only, is_server_mode};
 use expect_test::expect;
 use serde_json::{Value, json};
-use slipform_testkit::{ScriptedServer, Step};
+use slipform_testkit::{Script, ScriptedServer, Step};
 
 const GOOD: &str = r#"{"summary": "Fine.", "severity": "low"}"#;
 const BAD: &str = r#"{"summary": "Fine.", "severity": "critical"}"#;
@@ -45,7 +45,10 @@ fn invalid_reply_is_corrected_and_counted_in_receipt() {
     assert_eq!(value["receipt"]["calls"], 2);
     assert_eq!(value["receipt"]["retries"], 1);
     assert_eq!(value["receipt"]["tokens"], json!({"input": 20, "output": 10}));
-    assert_eq!(value["receipt"]["rungs"], json!([{"tier": "default", "backend": "scripted", "calls": 2}]));
+    assert_eq!(
+        value["receipt"]["rungs"],
+        json!([{"tier": "default", "backend": "scripted", "model": "m", "calls": 2}])
+    );
     let retry = server.requests()[1].prompt();
     for part in [
         "<output-validation-error>",
@@ -322,8 +325,8 @@ fn exhausted_rung_escalates_to_next_tier() {
     assert_eq!(
         ran.json()["receipt"]["rungs"],
         json!([
-            {"tier": "small", "backend": "weak", "calls": 2},
-            {"tier": "large", "backend": "strong", "calls": 1},
+            {"tier": "small", "backend": "weak", "model": "scripted-model", "calls": 2},
+            {"tier": "large", "backend": "strong", "model": "m", "calls": 1},
         ])
     );
     assert!(ran.stderr.contains("escalating from small to large"), "{}", ran.stderr);
@@ -337,6 +340,10 @@ fn environment_configures_backend_without_settings_file() {
         project.variable("OPENAI_BASE_URL", &server.base_url()).variable("OPENAI_API_KEY", "sk-local");
     let ran = project.run(&["run", "reviewer", "-p", "x", "--json"]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
+    if !is_server_mode() {
+        let notice = "slipform: using backend `openai`, because OPENAI_BASE_URL is set; ";
+        assert!(ran.stderr.starts_with(notice), "{}", ran.stderr);
+    }
     // Without OPENAI_MODEL the command asks the server for its models.
     assert_eq!(server.other_requests()[0].path, "/v1/models");
     assert!(!server.requests()[0].body["model"].as_str().unwrap().is_empty());
@@ -394,4 +401,60 @@ fn unusable_backend_or_setting_is_refused_before_first_call() {
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.contains("slipform.toml, line 3: unknown field `timeout`"), "{}", ran.stderr);
     assert!(server.requests().is_empty());
+}
+
+#[test]
+fn key_alone_chooses_its_backend_aloud() {
+    if is_local_only("the server announces its backend") {
+        return;
+    }
+    let project = Project::new("key-alone").file("agents/reviewer.yaml", REVIEWER);
+    let project =
+        project.variable("OPENAI_API_KEY", "sk-alone").variable("HTTPS_PROXY", "http://127.0.0.1:9");
+    let ran = project.run(&["run", "reviewer", "-p", "x", "--max-retries", "0"]);
+    let notice = "slipform: using backend `openai`, model `gpt-4.1-mini`, because OPENAI_API_KEY is set; `--backend \
+                  embedded` uses the built-in model, and `default_backend` in slipform.toml settles it\n";
+    assert!(ran.stderr.starts_with(notice), "{}", ran.all());
+    let project = project.file("slipform.toml", "default_backend = \"embedded\"\n");
+    assert!(!project.run(&["agents", "list"]).stderr.contains("using backend"));
+}
+
+#[test]
+fn no_model_is_chosen_among_several() {
+    let list = |names: &[&str]| {
+        let models: Vec<_> = names.iter().map(|name| json!({"id": name, "object": "model"})).collect();
+        Step::status(200).body(json!({"object": "list", "data": models}).to_string())
+    };
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let script = |names: &[&str]| {
+        ScriptedServer::start(Script::new([Step::text(GOOD)]).route("GET", "/v1/models", list(names)))
+    };
+    let settings = |server: &ScriptedServer| {
+        format!("[backends.local]\nkind = \"openai\"\nbase_url = \"{}\"\n", server.base_url())
+    };
+    let server = script(&names);
+    let project = Project::new("several-models")
+        .file("agents/reviewer.yaml", REVIEWER)
+        .file("slipform.toml", &settings(&server));
+    let refused = project.run(&["run", "reviewer", "-p", "x"]);
+    let message = "backend `local` serves 6 models and none is configured: `a`, `b`, `c`, `d`, `e`, …; set `model` in \
+                   slipform.toml, or OPENAI_MODEL";
+    assert!(refused.stderr.contains(message), "{}", refused.all());
+    assert!(server.requests().is_empty());
+
+    let server = script(&["only"]);
+    let project = project.file("slipform.toml", &settings(&server));
+    let ran = project.run(&["run", "reviewer", "-p", "x", "--json"]);
+    assert_eq!((ran.status, &ran.json()["model"]), (0, &json!("only")), "{}", ran.all());
+}
+
+#[test]
+fn agent_that_called_none_of_its_tools_is_reported() {
+    let server = ScriptedServer::start([Step::text("From memory.")]);
+    let project = project("no-tool", &server).file("agents/reader.yaml", "name: reader\ntools: [fs:read]\n");
+    let ran = project.run(&["run", "reader", "-p", "What is in it?"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "From memory.\n"), "{}", ran.all());
+    let notice =
+        "slipform: the model called none of its tools, so it did not look anything up (`no_tool_called`)";
+    assert!(ran.stderr.contains(notice), "{}", ran.all());
 }

@@ -52,7 +52,7 @@ fn stats_are_equal_in_process_and_from_coordinator() {
     let ran = project.run(&["stats"]);
     let rows: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows.len(), 2, "{}", ran.all());
-    let figures = ["reviewer", "scripted", "2", "100.0", "%", "50.0", "%", "1", "0", "0"];
+    let figures = ["reviewer", "scripted", "m", "2", "100.0", "%", "50.0", "%", "1", "0", "0"];
     assert_eq!(rows[1][..figures.len()], figures, "{}", ran.all());
 
     let (server, address) = serve(&project, &[]);

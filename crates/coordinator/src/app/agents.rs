@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 use slipform_agents::{Checked, Problems, check, parameters, shipped, shipped_names};
-use slipform_api::{AgentView, Code, Error, Verdict};
+use slipform_api::{AgentView, Code, Error, Problem, Verdict};
 use slipform_store::{RegistryEntry, RegistryKind};
-use slipform_types::{ALL_AGENTS, AgentCard, AgentType, Blueprint, McpServer, timestamp};
+use slipform_types::{ALL_AGENTS, AgentCard, AgentType, Blueprint, McpServer, timestamp, with_hex};
 
 use super::{App, errors, is_reserved_name};
+use crate::registry::{FromFile, problem};
 
 impl App {
     /// Returns every agent, sorted by name.
@@ -51,20 +53,39 @@ impl App {
     /// Returns the blueprint that is in use for an agent.
     pub(super) async fn blueprint(&self, name: &str) -> Result<Arc<Blueprint>, Error> {
         if let Some(file) = self.registry().files().agents.get(name) {
-            return file.in_force.clone().ok_or_else(|| {
+            let blueprint = file.in_force.clone().ok_or_else(|| {
                 let path = file.path.display().to_string();
-                let message = format!("agent file {path} is invalid: {}", file.problems.join("; "));
+                let problems: Vec<String> = file.problems.iter().map(ToString::to_string).collect();
+                let message = format!("agent file {path} is invalid: {}", problems.join("; "));
                 Error::new(Code::InvalidAgent, message).with(json!({"path": path, "problems": file.problems}))
-            });
+            })?;
+            return self.with_named_schemas(blueprint).await;
         }
         let view = self.agent(name).await?;
-        let blueprint = view.blueprint.unwrap_or_default();
+        let blueprint = view.blueprint().unwrap_or_default();
         match serde_json::from_value(blueprint) {
-            Ok(blueprint) => Ok(Arc::new(blueprint)),
+            Ok(blueprint) => self.with_named_schemas(Arc::new(blueprint)).await,
             Err(error) => {
                 Err(Error::new(Code::Internal, format!("cannot parse the stored agent `{name}`: {error}")))
             }
         }
+    }
+
+    /// Adds the registered schemas that a blueprint names.
+    async fn with_named_schemas(&self, blueprint: Arc<Blueprint>) -> Result<Arc<Blueprint>, Error> {
+        let (own, default) = (&blueprint.output_schema_name, &blueprint.default_output_schema_name);
+        let (own, default) = match (own, default) {
+            (None, None) => return Ok(blueprint),
+            (own, default) => (own.clone(), default.clone()),
+        };
+        let mut blueprint = (*blueprint).clone();
+        if let Some(name) = own {
+            blueprint.output_schema = Some(self.registered_schema(&name).await?);
+        }
+        if let Some(name) = default {
+            blueprint.default_output_schema = Some(self.registered_schema(&name).await?);
+        }
+        Ok(Arc::new(blueprint))
     }
 
     /// Returns the descriptions of the agents that a blueprint may delegate to. Agents that no longer exist
@@ -95,7 +116,7 @@ impl App {
     pub(super) async fn commands(&self) -> Result<Vec<Vec<String>>, Error> {
         let mut commands = Vec::new();
         for view in self.agents().await?.into_iter().filter(|view| view.source != "shipped") {
-            let Ok(agent) = serde_json::from_value::<Blueprint>(view.blueprint.unwrap_or_default()) else {
+            let Ok(agent) = serde_json::from_value::<Blueprint>(view.blueprint().unwrap_or_default()) else {
                 continue;
             };
             let servers = agent.mcp_servers.into_values().filter_map(|server| match server {
@@ -119,7 +140,7 @@ impl App {
             }
             let own = self.agents().await?.into_iter().filter(|view| view.source != "shipped");
             let takes_part = |view: &AgentView| {
-                let definition = view.blueprint.clone().unwrap_or_default();
+                let definition = view.blueprint().unwrap_or_default();
                 let Ok(other) = serde_json::from_value::<Blueprint>(definition) else { return false };
                 // The wildcard excludes orchestrators, which could nest teams, and agents that need more than
                 // a prompt.
@@ -135,8 +156,10 @@ impl App {
     /// # Errors
     /// Returns `InvalidAgent`, `AgentExists`, `ManagedByFile` or `Forbidden`.
     pub async fn create_agent(&self, definition: &Value) -> Result<AgentView, Error> {
-        let Checked { blueprint, .. } = check(definition, None).map_err(|problems| invalid(&problems))?;
+        let Checked { blueprint, .. } =
+            check(&without_view_members(definition), None).map_err(|problems| invalid(&problems))?;
         self.authorize_agent(&blueprint)?;
+        self.check_named_schemas(&blueprint).await?;
         if is_reserved_name(&blueprint.name) {
             let message = format!(
                 "`{}` is reserved for the route that checks agents; use another name",
@@ -154,30 +177,69 @@ impl App {
         }
     }
 
-    /// Changes an agent. Sent keys replace existing ones, and null removes a key.
+    /// Refuses an agent that names an unknown schema.
+    async fn check_named_schemas(&self, blueprint: &Blueprint) -> Result<(), Error> {
+        let named = [
+            ("$.output_schema_name", &blueprint.output_schema_name),
+            ("$.default_output_schema_name", &blueprint.default_output_schema_name),
+        ];
+        for (path, name) in named {
+            let Some(name) = name else { continue };
+            match self.registered_schema(name).await {
+                Err(error) if error.code.status() < 500 => {
+                    let problem = Problem { path: path.to_owned(), message: error.message, line: None };
+                    return Err(Error::new(Code::InvalidAgent, format!("invalid agent: {problem}"))
+                        .with(json!({"problems": [problem]})));
+                }
+                other => drop(other?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes an agent by a JSON Merge Patch (RFC 7396): objects are merged, null removes a key, and other values
+    /// replace. `version` is the version that the caller has seen; another one refuses the change.
     ///
     /// # Errors
-    /// Returns `AgentNotFound`, `ManagedByFile`, `Forbidden`, or `InvalidAgent` if the changed agent is
-    /// invalid.
-    pub async fn change_agent(&self, name: &str, changes: &Value) -> Result<AgentView, Error> {
+    /// Returns `AgentNotFound`, `ManagedByFile`, `Forbidden`, `PreconditionFailed`, or `InvalidAgent` if the changed
+    /// agent is invalid.
+    pub async fn change_agent(
+        &self,
+        name: &str,
+        changes: &Value,
+        version: Option<&str>,
+    ) -> Result<AgentView, Error> {
         self.refuse_managed_by_file(name)?;
+        let changes = without_view_members(changes);
+        loop {
+            if let Some(view) = self.try_change(name, &changes, version).await? {
+                return Ok(view);
+            }
+        }
+    }
+
+    /// Changes an agent; `None` if another request changed it in the meantime.
+    async fn try_change(
+        &self,
+        name: &str,
+        changes: &Value,
+        version: Option<&str>,
+    ) -> Result<Option<AgentView>, Error> {
         let Some(named) = self.store().entry(RegistryKind::Agents, name).await.map_err(errors::store)? else {
             return Err(self.not_changeable(name).await?);
         };
-        let Value::Object(changes) = changes else {
-            return Err(Error::new(
-                Code::InvalidRequest,
-                "the body must be an object with the keys to change",
-            ));
-        };
-        let mut definition: Value = serde_json::from_str(&named.text).unwrap_or_default();
-        for (key, value) in changes {
-            match (value, definition.as_object_mut()) {
-                (Value::Null, Some(members)) => drop(members.shift_remove(key)),
-                (value, Some(members)) => drop(members.insert(key.clone(), value.clone())),
-                (_, None) => {}
-            }
+        if !changes.is_object() {
+            let message = "the body must be an object with the keys to change";
+            return Err(Error::new(Code::InvalidRequest, message));
         }
+        if let Some(version) = version.filter(|version| *version != version_of(&named.text)) {
+            let message = format!(
+                "agent `{name}` has changed since version {version}; read it again and repeat the change"
+            );
+            return Err(Error::new(Code::PreconditionFailed, message));
+        }
+        let mut definition: Value = serde_json::from_str(&named.text).unwrap_or_default();
+        merge(&mut definition, changes);
         let Checked { blueprint, .. } =
             check(&definition, Some(name)).map_err(|problems| invalid(&problems))?;
         if blueprint.name != name {
@@ -190,12 +252,22 @@ impl App {
             self.authorize_agent(&before)?;
         }
         self.authorize_agent(&blueprint)?;
+        self.check_named_schemas(&blueprint).await?;
         let text = text_of(&blueprint)?;
-        if self.store().replace(RegistryKind::Agents, name, &text).await.map_err(errors::store)? {
-            self.agent(name).await
-        } else {
-            Err(self.no_agent(name).await?)
+        let replaced = self.store().replace(RegistryKind::Agents, name, &named.text, &text).await;
+        if replaced.map_err(errors::store)? { self.agent(name).await.map(Some) } else { Ok(None) }
+    }
+
+    /// Returns the version of a saved agent, for `If-Match`; `None` for other agents.
+    ///
+    /// # Errors
+    /// Fails if the store is unavailable.
+    pub async fn agent_version(&self, name: &str) -> Result<Option<String>, Error> {
+        if self.registry().files().agents.contains_key(name) {
+            return Ok(None);
         }
+        let named = self.store().entry(RegistryKind::Agents, name).await.map_err(errors::store)?;
+        Ok(named.map(|named| version_of(&named.text)))
     }
 
     /// Deletes an agent. Existing sessions keep their copy of the blueprint.
@@ -217,14 +289,14 @@ impl App {
 
     /// Checks a blueprint without saving it.
     pub fn validate_agent(&self, definition: &Value) -> Verdict {
-        match check(definition, None) {
+        match check(&without_view_members(definition), None) {
             Ok(checked) => {
-                let warnings = checked.warnings.iter().map(|warning| json!(warning)).collect();
+                let warnings = checked.warnings.iter().map(problem).collect();
                 Verdict { valid: true, errors: Vec::new(), warnings }
             }
             Err(problems) => Verdict {
                 valid: false,
-                errors: problems.list.iter().map(|problem| json!(problem)).collect(),
+                errors: problems.list.iter().map(problem).collect(),
                 warnings: Vec::new(),
             },
         }
@@ -276,27 +348,79 @@ fn invalid(problems: &Problems) -> Error {
         .with(json!({"problems": problems.list}))
 }
 
-fn from_file(name: &str, file: &crate::registry::FromFile<Arc<Blueprint>>) -> AgentView {
+/// Returns a definition without the members that only views have, so that a view can be sent back.
+fn without_view_members(definition: &Value) -> Value {
+    let mut definition = definition.clone();
+    if let Some(members) = definition.as_object_mut() {
+        members.retain(|key, _| !AgentView::OWN_MEMBERS.contains(&key.as_str()));
+    }
+    definition
+}
+
+/// Applies a JSON Merge Patch (RFC 7396).
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(changes) = patch else {
+        target.clone_from(patch);
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let Some(members) = target.as_object_mut() else { return };
+    for (key, value) in changes {
+        if value.is_null() {
+            members.shift_remove(key);
+        } else {
+            merge(members.entry(key.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// Returns the version of a saved agent: the hash of its text.
+fn version_of(text: &str) -> String {
+    with_hex("", &Sha256::digest(text.as_bytes())[..12])
+}
+
+/// Returns the keys of a blueprint without its name, which a view has apart.
+fn definition(blueprint: Value) -> Map<String, Value> {
+    match blueprint {
+        Value::Object(mut members) => {
+            members.shift_remove("name");
+            members
+        }
+        _ => Map::new(),
+    }
+}
+
+fn from_file(name: &str, file: &FromFile<Arc<Blueprint>>) -> AgentView {
     AgentView {
         name: name.to_owned(),
+        definition: file
+            .in_force
+            .as_ref()
+            .map(|blueprint| definition(json!(&**blueprint)))
+            .unwrap_or_default(),
         source: "file".to_owned(),
         path: Some(file.path.display().to_string()),
         problems: file.problems.clone(),
-        blueprint: file.in_force.as_ref().map(|blueprint| json!(&**blueprint)),
+        warnings: file.warnings.clone(),
         created_at: None,
-        updated_at: None,
+        modified_at: file.modified_at.map(timestamp),
     }
 }
 
 fn from_store(named: RegistryEntry) -> AgentView {
+    let blueprint: Value = serde_json::from_str(&named.text).unwrap_or_default();
+    let warnings = check(&blueprint, None).map(|checked| checked.warnings).unwrap_or_default();
     AgentView {
         name: named.name,
+        definition: definition(blueprint),
         source: "api".to_owned(),
         path: None,
         problems: Vec::new(),
-        blueprint: serde_json::from_str(&named.text).ok(),
+        warnings: warnings.iter().map(problem).collect(),
         created_at: Some(timestamp(named.created_at)),
-        updated_at: Some(timestamp(named.updated_at)),
+        modified_at: Some(timestamp(named.updated_at)),
     }
 }
 
@@ -304,11 +428,12 @@ fn from_shipped(name: &str) -> Option<AgentView> {
     let checked = shipped(name)?.result.ok()?;
     Some(AgentView {
         name: name.to_owned(),
+        definition: definition(json!(checked.blueprint)),
         source: "shipped".to_owned(),
         path: None,
         problems: Vec::new(),
-        blueprint: Some(json!(checked.blueprint)),
+        warnings: Vec::new(),
         created_at: None,
-        updated_at: None,
+        modified_at: None,
     })
 }

@@ -104,7 +104,7 @@ impl CallerApi for App {
     }
 
     fn change_agent<'a>(&'a self, name: &'a str, changes: &'a Value) -> Answer<'a, AgentView> {
-        Box::pin(App::change_agent(self, name, changes))
+        Box::pin(App::change_agent(self, name, changes, None))
     }
 
     fn delete_agent<'a>(&'a self, name: &'a str) -> Answer<'a, ()> {

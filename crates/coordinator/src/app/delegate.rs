@@ -1,7 +1,7 @@
 //! Starts child runs for runs that delegate.
 
 use slipform_api::{ChildAnswer, ChildRequest, Code, Error};
-use slipform_store::{Fence, Parent, ParentCall, Refusal};
+use slipform_store::{Fence, Parent, ParentCall, Refusal, SessionTarget};
 
 use super::runner::stale;
 use super::submit::{ContractInput, DELEGATION_LIMITS, Draft};
@@ -26,9 +26,13 @@ impl App {
             options: slipform_types::OptionsPatch::default(),
         };
         let draft = match &request.session_id {
-            Some(session) => {
-                self.draft_resume(session.clone(), request.parameters.clone(), &contract_input, false).await
-            }
+            Some(session) => match self.resumable_blueprint(session).await {
+                Ok(blueprint) => {
+                    let target = SessionTarget::Resume { session_id: session.clone(), queues: false };
+                    self.draft_resume(target, blueprint, request.parameters.clone(), &contract_input).await
+                }
+                Err(error) => Err(error),
+            },
             None => match self.blueprint(&request.agent_name).await {
                 Ok(blueprint) => {
                     self.draft_start(

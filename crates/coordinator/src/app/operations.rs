@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use slipform_api::{BackendView, Error, FileProblems, Readiness, RunnerView, StatsQuery, StatsRow};
+use slipform_api::{BackendView, Error, FileProblems, Problem, Readiness, RunnerView, StatsQuery, StatsRow};
 use slipform_store::StatsFilter;
 use slipform_types::timestamp;
 use tokio::time::Instant;
@@ -34,7 +34,7 @@ impl App {
         problems.extend(files.folder_error.iter().map(|problem| FileProblems {
             name: String::new(),
             path: String::new(),
-            problems: vec![problem.clone()],
+            problems: vec![Problem::of_whole(problem.clone())],
             in_force: true,
         }));
         Readiness {

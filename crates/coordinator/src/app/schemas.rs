@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use slipform_api::{Code, Error, SchemaRequest, SchemaSummary, SchemaView, Verdict};
-use slipform_schema::{Schema, Shipped, lint, shipped};
+use slipform_api::{Code, Error, Problem, SchemaRequest, SchemaSummary, SchemaView, Verdict};
+use slipform_schema::{Schema, Shipped, Warning, lint, shipped};
 use slipform_store::{RegistryEntry, RegistryKind};
 use slipform_types::timestamp;
 
@@ -48,7 +48,7 @@ impl App {
             }
         };
         let view = view.ok_or_else(|| errors::no_schema(name))?;
-        let warnings = lint(&view.schema).iter().map(|warning| json!(warning)).collect();
+        let warnings = warnings_of(&view.schema);
         Ok(SchemaView { warnings, ..view })
     }
 
@@ -56,7 +56,9 @@ impl App {
     pub(super) async fn registered_schema(&self, name: &str) -> Result<Value, Error> {
         let view = self.schema(name).await?;
         match (view.hash.is_some(), view.problems.first()) {
-            (false, Some(problem)) => Err(Error::new(Code::InvalidSchema, problem.clone())),
+            (false, Some(problem)) => {
+                Err(Error::new(Code::InvalidSchema, format!("schema `{name}`: {problem}")))
+            }
             _ => Ok(view.schema),
         }
     }
@@ -115,15 +117,14 @@ impl App {
     /// Checks a schema without registering it.
     pub fn validate_schema(&self, schema: &Value) -> Verdict {
         match Schema::compile(schema) {
-            Ok(_) => {
-                let warnings = lint(schema).iter().map(|warning| json!(warning)).collect();
-                Verdict { valid: true, errors: Vec::new(), warnings }
-            }
+            Ok(_) => Verdict { valid: true, errors: Vec::new(), warnings: warnings_of(schema) },
             Err(error) => Verdict {
                 valid: false,
-                errors: vec![
-                    json!({"path": errors::schema_path(&error), "message": errors::schema_message(&error)}),
-                ],
+                errors: vec![Problem {
+                    path: errors::schema_path(&error),
+                    message: errors::schema_message(&error),
+                    line: None,
+                }],
                 warnings: Vec::new(),
             },
         }
@@ -162,13 +163,18 @@ fn from_store(named: RegistryEntry) -> SchemaView {
         description: named.description.or_else(|| own_description(&schema)),
         source: "api".to_owned(),
         hash: Schema::compile(&schema).ok().map(|schema| schema.hash().to_owned()),
-        problems: shadow_warning(&named.name, &schema).into_iter().collect(),
+        problems: shadow_warning(&named.name, &schema).map(Problem::of_whole).into_iter().collect(),
         warnings: Vec::new(),
         name: named.name,
         schema,
         created_at: Some(timestamp(named.created_at)),
         modified_at: Some(timestamp(named.updated_at)),
     }
+}
+
+fn warnings_of(schema: &Value) -> Vec<Problem> {
+    let warning = |warning: Warning| Problem { path: warning.path, message: warning.message, line: None };
+    lint(schema).into_iter().map(warning).collect()
 }
 
 /// Returns the description that a schema has of itself.

@@ -83,6 +83,11 @@ impl App {
         }
         let draft = match run_type {
             RunType::StartSession => {
+                if request.refresh_agent {
+                    let message =
+                        "`refresh_agent` applies to resumed sessions; a new one uses the current agent";
+                    return Err(Error::new(Code::InvalidRequest, message));
+                }
                 if request.session_id.is_some() {
                     let message =
                         "`start_session` does not accept `session_id`; omit it or use `resume_session`";
@@ -100,7 +105,12 @@ impl App {
                 let session = request.session_id.ok_or_else(|| {
                     Error::new(Code::InvalidRequest, "`resume_session` requires `session_id`")
                 })?;
-                let draft = self.draft_resume(session.clone(), parameters, &input, request.queue).await?;
+                let mut blueprint = self.resumable_blueprint(&session).await?;
+                if request.refresh_agent {
+                    blueprint = self.current_blueprint(&blueprint.name).await?;
+                }
+                let target = SessionTarget::Resume { session_id: session.clone(), queues: request.queue };
+                let draft = self.draft_resume(target, blueprint, parameters, &input).await?;
                 let owner = &draft.blueprint.name;
                 if let Some(name) = request.agent_name.filter(|name| name != owner) {
                     let message = format!(
@@ -151,16 +161,15 @@ impl App {
         Ok(Draft::new(session, blueprint, contract, parameters))
     }
 
-    /// Resolves a run that resumes a session. It uses the blueprint from the session's start, even if the
-    /// agent has changed.
+    /// Resolves a run that resumes a session with this blueprint.
     pub(super) async fn draft_resume(
         &self,
-        session_id: SessionId,
+        session: SessionTarget,
+        blueprint: Arc<Blueprint>,
         parameters: Value,
         input: &ContractInput,
-        queues: bool,
     ) -> Result<Draft, Error> {
-        let blueprint = self.resumable_blueprint(&session_id).await?;
+        let (SessionTarget::New { session_id, .. } | SessionTarget::Resume { session_id, .. }) = &session;
         parameters::check_resume(&blueprint, &parameters).map_err(|invalid| {
             let details = serde_json::to_value(&invalid).unwrap_or_default();
             Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
@@ -168,18 +177,30 @@ impl App {
         let contract = if input.schema.is_some() || input.schema_name.is_some() {
             self.contract(&blueprint, input).await?
         } else {
-            self.latest_contract(&session_id, input).await?
+            let latest = self.latest_contract(session_id, input).await?;
+            // An agent that was given its own schema since must meet it.
+            let is_own =
+                |contract: &Arc<Contract>| blueprint.output_schema.as_ref() == Some(&contract.schema);
+            match latest {
+                Some(contract) if blueprint.output_schema.is_none() || is_own(&contract) => Some(contract),
+                _ => self.contract(&blueprint, input).await?,
+            }
         };
-        Ok(Draft::new(SessionTarget::Resume { session_id, queues }, blueprint, contract, parameters))
+        Ok(Draft::new(session, blueprint, contract, parameters))
     }
 
-    /// Returns the blueprint with which a session started.
-    ///
-    /// # Errors
-    /// Returns `SessionNotFound` for an unknown id.
-    pub async fn agent_of(&self, session: &SessionId) -> Result<Arc<Blueprint>, Error> {
-        let start = self.store().first_run_start(session).await.map_err(errors::store)?;
-        let start = start.ok_or_else(|| no_session(session))?;
+    /// Returns the current blueprint of an agent, to continue a session with it.
+    async fn current_blueprint(&self, name: &str) -> Result<Arc<Blueprint>, Error> {
+        let blueprint = self.blueprint(name).await?;
+        refuse_procedural(&blueprint)?;
+        self.check_callable_agents(&blueprint).await?;
+        Ok(blueprint)
+    }
+
+    /// Returns the blueprint of a session's latest run.
+    async fn agent_of(&self, session: &SessionId) -> Result<Arc<Blueprint>, Error> {
+        let latest = self.store().latest_run_details(session).await.map_err(errors::store)?;
+        let start = latest.ok_or_else(|| no_session(session))?.start;
         match serde_json::from_str::<EventBody>(&start.body) {
             Ok(EventBody::RunStart { blueprint, .. }) => Ok(blueprint),
             _ => Err(Error::new(Code::Internal, format!("session {session} has no `run_start`"))),
@@ -210,15 +231,9 @@ impl App {
     }
 
     /// Returns a session's blueprint, or refuses if its agent cannot be resumed.
-    async fn resumable_blueprint(&self, session: &SessionId) -> Result<Arc<Blueprint>, Error> {
+    pub(super) async fn resumable_blueprint(&self, session: &SessionId) -> Result<Arc<Blueprint>, Error> {
         let blueprint = self.agent_of(session).await?;
-        if blueprint.kind == AgentType::Procedural {
-            let message = format!(
-                "the agent '{}' is procedural: it cannot be resumed, only started again",
-                blueprint.name
-            );
-            return Err(Error::new(Code::NotResumable, message));
-        }
+        refuse_procedural(&blueprint)?;
         Ok(blueprint)
     }
 
@@ -312,6 +327,15 @@ fn parameters_of(request: &RunRequest) -> Result<Value, Error> {
         }
     }
     Ok(parameters)
+}
+
+fn refuse_procedural(blueprint: &Blueprint) -> Result<(), Error> {
+    if blueprint.kind != AgentType::Procedural {
+        return Ok(());
+    }
+    let message =
+        format!("the agent '{}' is procedural: it cannot be resumed, only started again", blueprint.name);
+    Err(Error::new(Code::NotResumable, message))
 }
 
 fn idempotency(key: String, request: &RunRequest) -> Result<Idempotency, Error> {

@@ -1,12 +1,13 @@
 //! Handlers for agents.
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use serde_json::Value;
 use slipform_api::{AgentSchema, AgentView, ErrorBody, Verdict};
 
-use super::context::Shared;
+use super::context::{Context, Shared};
 use super::errors::ErrorResponse;
 use super::extract::{NamePath, ValidJson};
 use super::guard::Requester;
@@ -20,12 +21,28 @@ pub(super) async fn list(State(context): Shared) -> Result<Json<Vec<AgentView>>,
 
 /// Returns an agent.
 #[utoipa::path(get, path = "/agents/{name}", tag = "agents", params(("name" = String, Path)),
-    responses((status = 200, description = "The agent.", body = AgentView)))]
+    responses((status = 200, description = "The agent. `ETag` is its version, for agents that the API can change.", body = AgentView)))]
 pub(super) async fn show(
     State(context): Shared,
     NamePath(name): NamePath,
-) -> Result<Json<AgentView>, ErrorResponse> {
-    Ok(Json(context.app.agent(&name).await?))
+) -> Result<Response, ErrorResponse> {
+    respond(&context, StatusCode::OK, &name, context.app.agent(&name).await?).await
+}
+
+/// Answers with an agent and its version.
+async fn respond(
+    context: &Context,
+    status: StatusCode,
+    name: &str,
+    agent: AgentView,
+) -> Result<Response, ErrorResponse> {
+    let version = context.app.agent_version(name).await?;
+    let version = version.and_then(|version| HeaderValue::from_str(&format!("\"{version}\"")).ok());
+    let mut response = (status, Json(agent)).into_response();
+    if let Some(version) = version {
+        response.headers_mut().insert(header::ETAG, version);
+    }
+    Ok(response)
 }
 
 /// Saves a new agent.
@@ -41,25 +58,34 @@ pub(super) async fn create(
     State(context): Shared,
     Extension(requester): Extension<Requester>,
     ValidJson(definition): ValidJson<Value>,
-) -> Result<(StatusCode, Json<AgentView>), ErrorResponse> {
-    Ok((StatusCode::CREATED, Json(context.app_for(requester).create_agent(&definition).await?)))
+) -> Result<Response, ErrorResponse> {
+    let agent = context.app_for(requester).create_agent(&definition).await?;
+    let name = agent.name.clone();
+    respond(&context, StatusCode::CREATED, &name, agent).await
 }
 
-/// Changes an agent. Sent keys replace existing ones, and null removes a key.
-#[utoipa::path(patch, path = "/agents/{name}", tag = "agents", params(("name" = String, Path)),
+/// Changes an agent by a JSON Merge Patch (RFC 7396): objects are merged, null removes a key, and other values replace.
+#[utoipa::path(patch, path = "/agents/{name}", tag = "agents",
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header,
+        description = "The `ETag` of the version to change; `*` for any.")),
     request_body(content = Object, description = "The keys to change."),
     responses(
         (status = 200, description = "The changed agent.", body = AgentView),
         (status = 409, description = "The agent is defined by a file or comes with the program.", body = ErrorBody),
+        (status = 412, description = "The agent has changed since the version that `If-Match` names.", body = ErrorBody),
         (status = 422, description = "The changed agent is invalid.", body = ErrorBody),
     ))]
 pub(super) async fn change(
     State(context): Shared,
     Extension(requester): Extension<Requester>,
     NamePath(name): NamePath,
+    headers: HeaderMap,
     ValidJson(changes): ValidJson<Value>,
-) -> Result<Json<AgentView>, ErrorResponse> {
-    Ok(Json(context.app_for(requester).change_agent(&name, &changes).await?))
+) -> Result<Response, ErrorResponse> {
+    let expected = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()).map(str::trim);
+    let version = expected.filter(|expected| *expected != "*").map(|expected| expected.trim_matches('"'));
+    let agent = context.app_for(requester).change_agent(&name, &changes, version).await?;
+    respond(&context, StatusCode::OK, &name, agent).await
 }
 
 /// Deletes an agent. Existing sessions keep their copy of the blueprint.

@@ -70,7 +70,7 @@ async fn read(mut body: Body, limit: usize) -> Result<Bytes, Error> {
 fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let kind = value.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
-    kind.eq_ignore_ascii_case("application/json")
+    ["application/json", "application/merge-patch+json"].iter().any(|json| kind.eq_ignore_ascii_case(json))
 }
 
 fn not_an_object() -> Error {

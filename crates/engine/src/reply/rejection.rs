@@ -28,6 +28,15 @@ impl Rejection {
         Rejection::unmet(RetryReason::Envelope, errors, "Output did not follow the action protocol")
     }
 
+    /// Returns the rejection of a reply that need not have called `submit_result`: it held no result.
+    pub(crate) fn without_submission(self) -> Rejection {
+        if self.kind != RunErrorType::ResultNotSubmitted {
+            return self;
+        }
+        let kind = RunErrorType::OutputSchemaValidationFailed;
+        Rejection { kind, message: "Output held no result".to_owned(), ..self }
+    }
+
     /// Creates a rejection for a reply without a value. `tool` is the tool that submits one.
     pub(super) fn no_answer(verdict: &Verdict, tool: &str) -> Rejection {
         let (kind, error, message) = match verdict {

@@ -59,11 +59,11 @@ pub(crate) async fn add(tx: &mut Tx, item: &Item) -> Result<bool, Error> {
     Ok(added == 1)
 }
 
-pub(crate) async fn replace(tx: &mut Tx, item: &Item) -> Result<bool, Error> {
+pub(crate) async fn replace(tx: &mut Tx, item: &Item, before: &str) -> Result<bool, Error> {
     let replaced = tx
         .execute(
-            "UPDATE registry SET text = $3, updated_at = {now} WHERE kind = $1 AND name = $2",
-            &[column(item.kind).into(), (&item.name).into(), (&item.text).into()],
+            "UPDATE registry SET text = $3, updated_at = {now} WHERE kind = $1 AND name = $2 AND text = $4",
+            &[column(item.kind).into(), (&item.name).into(), (&item.text).into(), before.into()],
         )
         .await?;
     Ok(replaced == 1)

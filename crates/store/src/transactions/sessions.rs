@@ -3,10 +3,9 @@
 use slipform_types::SessionId;
 
 use super::encoding::read_status;
-use super::journal;
 use super::runs::{bounds, listed};
 use crate::error::Error;
-use crate::record::{Listed, Page, SessionRecord, StoredEvent};
+use crate::record::{Listed, Page, SessionRecord};
 use crate::tx::{Row, Tx};
 
 macro_rules! select_sessions {
@@ -36,11 +35,6 @@ pub(crate) async fn list(tx: &mut Tx, page: &Page) -> Result<Listed<SessionRecor
     let rows = tx.query(sql, &[before.into(), (limit + 1).into()]).await?;
     let found = rows.into_iter().map(record).collect::<Result<Vec<_>, _>>()?;
     Ok(listed(found, limit))
-}
-
-/// Returns the `run_start` of a session's first run, which is always the first event of the journal.
-pub(crate) async fn first_run_start(tx: &mut Tx, session: &SessionId) -> Result<Option<StoredEvent>, Error> {
-    journal::event_at(tx, session, 1).await
 }
 
 fn record(mut row: Row) -> Result<(i64, SessionRecord), Error> {

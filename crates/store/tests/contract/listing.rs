@@ -74,12 +74,11 @@ pub(crate) async fn run_start_is_found_for_active_and_queued_runs(test: &Fixture
     let first = test.submit("writer").await;
     test.claim().await;
     let queued = test.store.submit(follow_up("writer", &first.session_id, true)).await.unwrap().unwrap();
-    let opening = test.store.first_run_start(&first.session_id).await.unwrap().unwrap();
+    let opening = test.store.run_start(&first.run_id).await.unwrap().unwrap();
     assert_eq!(
         (event_type(&opening), opening.seq, &opening.run_id),
         ("run_start".to_owned(), 1, &first.run_id)
     );
-    assert_eq!(test.store.run_start(&first.run_id).await.unwrap(), Some(opening));
     let start = test.store.run_start(&queued.run_id).await.unwrap().unwrap();
     assert_eq!((event_type(&start), start.seq), ("run_start".to_owned(), 0));
     let listed = RunFilter { session_id: Some(first.session_id), ..RunFilter::default() };
@@ -109,7 +108,6 @@ pub(crate) async fn unknown_ids_return_nothing(test: &Fixture) {
     assert!(test.store.run(&new_run_id()).await.unwrap().is_none());
     assert!(test.store.run_start(&new_run_id()).await.unwrap().is_none());
     assert!(test.store.session(&new_session_id()).await.unwrap().is_none());
-    assert!(test.store.first_run_start(&new_session_id()).await.unwrap().is_none());
     assert!(test.store.latest_run_details(&new_session_id()).await.unwrap().is_none());
     assert!(test.store.events(&new_session_id(), 0, 10).await.unwrap().is_empty());
     let listed = test.store.runs(RunFilter::default(), page(Some("no cursor".to_owned()), 10)).await.unwrap();

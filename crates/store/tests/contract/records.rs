@@ -119,8 +119,9 @@ pub(crate) async fn registry_adds_replaces_and_removes_entries(test: &Fixture) {
     let named = store.entries(RegistryKind::Agents).await.unwrap();
     assert_eq!(named.iter().map(|named| named.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(named[1].text, r#"{"z": 1, "a": 2}"#);
-    assert!(store.replace(RegistryKind::Agents, "b", "[]").await.unwrap());
-    assert!(!store.replace(RegistryKind::Agents, "c", "[]").await.unwrap());
+    assert!(store.replace(RegistryKind::Agents, "b", &named[1].text, "[]").await.unwrap());
+    assert!(!store.replace(RegistryKind::Agents, "b", &named[1].text, "{}").await.unwrap(), "it has changed");
+    assert!(!store.replace(RegistryKind::Agents, "c", "", "[]").await.unwrap());
     let one = store.entry(RegistryKind::Agents, "b").await.unwrap().unwrap();
     assert_eq!((one.text.as_str(), one.created_at), ("[]", named[1].created_at));
     assert!(one.updated_at >= one.created_at);
