@@ -7,20 +7,25 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use crate::shell::{self, command, exists, root};
-use crate::weights;
+use crate::{python, weights};
 
-/// The pinned versions of the extraction peers, so that figures stay comparable.
-const JSON_REPAIR: &str = "json_repair==0.64.*";
-const JSONREPAIR: &str = "jsonrepair@3.15";
+/// The extraction peers. All versions are exact, so that figures stay comparable and a new release breaks nothing.
+const JSON_REPAIR: &str = "json_repair==0.64.2";
+const JSONREPAIR: &str = "jsonrepair@3.15.0";
 
-/// The Python packages of the conformance benchmark: the model server, the peers and the validator.
-const CONFORMANCE: [&str; 5] = [
-    "llama-cpp-python[server]==0.3.*",
-    "instructor==1.*",
-    "pydantic-ai-slim[openai]",
-    "baml-py==0.2*",
-    "jsonschema==4.*",
+/// The Python packages of the conformance benchmark: the model server, the peers and the validator. Instructor needs an
+/// older `jiter` than later versions of `openai`, which Pydantic AI 2.39 and later require.
+const CONFORMANCE: [&str; 6] = [
+    "llama-cpp-python[server]==0.3.36",
+    "instructor==1.17.0",
+    "openai==3.3.0",
+    "pydantic-ai-slim[openai]==2.38.0",
+    "baml-py==0.226.3",
+    "jsonschema==4.26.0",
 ];
+
+/// The Python packages of the overhead benchmark.
+const OVERHEAD: [&str; 2] = ["instructor==1.17.0", "openai==3.3.0"];
 
 /// The order of the table: Slipform's defaults, the peers, then single strategies.
 const CONTESTANTS: &str = "slipform:embedded,slipform:auto,server,instructor,pydantic-ai,baml,slipform:native,slipform:tool,\
@@ -46,9 +51,8 @@ pub(crate) fn run(name: &str, rest: &[String]) -> Result<()> {
 /// Measures valid results on a real model: of the shipped agents, and of Slipform beside the peers on the same tasks,
 /// server and seed. The argument `shipped` selects only the shipped agents.
 fn conformance(rest: &[String]) -> Result<()> {
-    let folder = install_conformance()?;
-    let model = model()?;
-    let python = folder.join("venv/bin/python");
+    let python = install_conformance()?;
+    let (folder, model) = (root().join("target/conformance"), model()?);
     let scripts = root().join("benches/conformance");
     let (only_shipped, rest) = match rest {
         [first, rest @ ..] if first == "shipped" => (true, rest),
@@ -87,7 +91,7 @@ fn grammar(rest: &[String]) -> Result<()> {
 
 /// Measures the speed of the embedded model beside llama.cpp. The argument `llama` uses llama.cpp in process.
 fn embedded(rest: &[String]) -> Result<()> {
-    let (python, model) = (install_conformance()?.join("venv/bin/python"), model()?);
+    let (python, model) = (install_conformance()?, model()?);
     let features: &[&str] = match rest {
         [] => &[],
         [runtime] if runtime == "llama" => &["--features", "llama"],
@@ -118,29 +122,16 @@ fn queue(rest: &[String]) -> Result<()> {
 
 /// Measures CPU time per call beside a bare client and Instructor.
 fn overhead() -> Result<()> {
-    let python = install_conformance()?.join("venv/bin/python");
+    let python = python::install("overhead", &OVERHEAD)?.join("python");
     let mut bench =
         command("cargo", &["run", "--release", "--quiet", "--package", "slipform-benches", "--", "overhead"]);
     shell::run("bench overhead", bench.arg(python))
 }
 
-/// Installs the packages of the conformance benchmark and returns the folder of their virtual environment.
+/// Installs the packages of the conformance benchmark and returns their Python. Compiling the model server takes about ten
+/// minutes.
 fn install_conformance() -> Result<PathBuf> {
-    let folder = root().join("target/conformance");
-    if folder.join("installed").is_file() {
-        return Ok(folder);
-    }
-    if !exists("python3") {
-        bail!("python3 not found; install it: the model server and the peers are Python programs");
-    }
-    let environment = folder.join("venv");
-    let pip = environment.join("bin/pip");
-    fs::create_dir_all(&folder).context("cannot create the benchmark's folder")?;
-    shell::run("python environment", command("python3", &["-m", "venv"]).arg(&environment))?;
-    let mut install = command(&pip, &["install", "--quiet"]);
-    shell::run("model server and peers (compiles the server: about ten minutes)", install.args(CONFORMANCE))?;
-    fs::write(folder.join("installed"), "").context("cannot mark the benchmark as installed")?;
-    Ok(folder)
+    Ok(python::install("conformance", &CONFORMANCE)?.join("python"))
 }
 
 fn extract() -> Result<()> {
@@ -156,21 +147,12 @@ fn extract() -> Result<()> {
 }
 
 fn install_python_peer() -> Result<()> {
-    let environment = root().join("target/peers/python");
-    if environment.join("installed").is_file() {
-        return Ok(());
-    }
-    if !exists("python3") {
+    if exists("python3") {
+        python::install("peers/python", &[JSON_REPAIR])?;
+    } else {
         println!("python3 not found; the table has no column for json_repair");
-        return Ok(());
     }
-    let folder = environment.to_string_lossy().into_owned();
-    shell::run("python environment", &mut command("python3", &["-m", "venv", &folder]))?;
-    shell::run(
-        "json_repair",
-        &mut command(environment.join("bin/pip"), &["install", "--quiet", JSON_REPAIR]),
-    )?;
-    fs::write(environment.join("installed"), "").context("cannot mark the peer as installed")
+    Ok(())
 }
 
 fn install_node_peer() -> Result<()> {
