@@ -1,12 +1,14 @@
-//! The `fs:` tools: read, list, search, glob, write and edit the project's files.
+//! The `fs:` tools: read, list, search, glob, write, edit, delete and move the project's files.
 //!
 //! One file per tool, each with its `NAME`, its `definition` and its `run`. `globs` compiles path patterns.
 
+mod delete;
 mod edit;
 mod glob;
 mod globs;
 mod list;
 mod read;
+mod rename;
 mod search;
 mod write;
 
@@ -29,8 +31,8 @@ const CALL_TIME_MAX: Duration = Duration::from_secs(30);
 const RESULT_CHARACTERS_MAX: usize = 60_000;
 
 /// The names of these tools.
-pub(crate) const NAMES: [&str; 6] =
-    [read::NAME, list::NAME, search::NAME, glob::NAME, write::NAME, edit::NAME];
+pub(crate) const NAMES: [&str; 8] =
+    [read::NAME, list::NAME, search::NAME, glob::NAME, write::NAME, edit::NAME, delete::NAME, rename::NAME];
 
 /// Returns the `fs:` tool with this name.
 pub(crate) fn tool(name: &str, project: &Arc<Project>) -> Option<Arc<dyn Tool>> {
@@ -41,6 +43,8 @@ pub(crate) fn tool(name: &str, project: &Arc<Project>) -> Option<Arc<dyn Tool>> 
         glob::NAME => (glob::definition(), glob::run),
         write::NAME => (write::definition(), write::run),
         edit::NAME => (edit::definition(), edit::run),
+        delete::NAME => (delete::definition(), delete::run),
+        rename::NAME => (rename::definition(), rename::run),
         _ => return None,
     };
     Some(Arc::new(ProjectTool { definition, project: Arc::clone(project), limit: CALL_TIME_MAX, run }))

@@ -37,6 +37,7 @@ pub(crate) use cancel::{Cancellation, run_blocking};
 pub(crate) use path::{ProjectPath, is_protected};
 use policy::Policy;
 pub use policy::{ProjectPolicy, resolve_folder};
+pub(crate) use replace::{Version, WriteTarget};
 pub(crate) use text::{cut, is_binary};
 pub(crate) use tool::{ProjectTool, ToolFunction};
 pub(crate) use walk::{EntryKind, Walk, WalkEntry};
@@ -91,6 +92,12 @@ impl Project {
     pub(crate) fn record_content(&self, path: &ProjectPath, bytes: &[u8]) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.insert(path.as_str().to_owned(), Sha256::digest(bytes).into());
+    }
+
+    /// Forgets the content of a file that this run has deleted or moved away.
+    pub(crate) fn forget_content(&self, path: &ProjectPath) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.remove(path.as_str());
     }
 
     /// Returns whether the file changed since this run last read or wrote it.

@@ -21,13 +21,15 @@ pub struct ToolDefinition {
 }
 
 /// The built-in tools, with the alias of `code:search`.
-pub const BUILTIN_TOOLS: [&str; 9] = [
+pub const BUILTIN_TOOLS: [&str; 11] = [
     "fs:read",
     "fs:list",
     "fs:search",
     "fs:glob",
     "fs:write",
     "fs:edit",
+    "fs:delete",
+    "fs:move",
     "code:search",
     "mind:rag-query",
     "check:criteria",
@@ -36,8 +38,9 @@ pub const BUILTIN_TOOLS: [&str; 9] = [
 /// The prefixes, before the colon, of the built-in tools. They work on the project's files.
 pub const BUILTIN_TOOL_PREFIXES: [&str; 4] = ["fs", "code", "mind", "check"];
 
-/// The tools that write to the path in their result.
-pub const WRITING_TOOLS: [&str; 2] = ["fs:write", "fs:edit"];
+/// The tools that change files. Their result names the changed file as `path`, and `fs:move` its old path as
+/// `from`.
+pub const WRITING_TOOLS: [&str; 4] = ["fs:write", "fs:edit", "fs:delete", "fs:move"];
 
 /// The tool that decides criteria.
 pub const CHECKING_TOOL: &str = "check:criteria";

@@ -1,7 +1,8 @@
-//! Atomic file writes: one writer at a time, never through a link, and readers see the old or the new
-//! content.
+//! Atomic writes, moves and deletions of files: one writer at a time, never through a link, and readers see
+//! the old or the new content.
 
 use std::io::{self, Write as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -9,8 +10,10 @@ use cap_fs_ext::{
     DirExt as _, FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _,
 };
 use cap_std::fs::{Dir, File, Metadata, OpenOptions, Permissions};
+use rustix::fs::{RenameFlags, renameat_with};
+use rustix::io::Errno;
 
-use super::lock::FileLock;
+use super::lock::{FileLock, LockedFile};
 use super::path::TEMPORARY_PREFIX;
 use super::{
     Cancellation, FILE_BYTES_MAX, Project, ProjectPath, check_regular_file, path_error, read_bounded,
@@ -28,7 +31,8 @@ pub(crate) struct WriteTarget<'a> {
     path: &'a ProjectPath,
     folder: Dir,
     name: &'a str,
-    _lock: FileLock,
+    /// Shared by the two targets of a move.
+    _lock: Arc<FileLock>,
 }
 
 /// The identity of a file's content. Two versions are equal if nothing was written in between.
@@ -55,12 +59,41 @@ impl Project {
         create: bool,
         cancel: &Cancellation,
     ) -> Result<WriteTarget<'a>, Error> {
+        self.check_write(path)?;
+        self.internal_target(path, create, cancel)
+    }
+
+    /// Opens the file to move and its new path, after checking that tools may write to both. Creates missing
+    /// folders of the new path if the file exists.
+    pub(crate) fn move_targets<'a>(
+        &'a self,
+        from: &'a ProjectPath,
+        to: &'a ProjectPath,
+        cancel: &Cancellation,
+    ) -> Result<(WriteTarget<'a>, WriteTarget<'a>), Error> {
+        self.check_write(from)?;
+        self.check_write(to)?;
+        let (from_folder, from_name) = self.open_parent(from, false)?;
+        from_folder.symlink_metadata(from_name).map_err(|error| path_error(from, &error))?;
+        let (to_folder, to_name) = self.open_parent(to, true)?;
+        let files = [
+            LockedFile { folder: &from_folder, name: from_name, path: from },
+            LockedFile { folder: &to_folder, name: to_name, path: to },
+        ];
+        let lock = Arc::new(FileLock::acquire(&files, cancel)?);
+        Ok((
+            WriteTarget { path: from, folder: from_folder, name: from_name, _lock: Arc::clone(&lock) },
+            WriteTarget { path: to, folder: to_folder, name: to_name, _lock: lock },
+        ))
+    }
+
+    /// Refuses a path that tools must not write.
+    fn check_write(&self, path: &ProjectPath) -> Result<(), Error> {
         if path.is_protected() {
             return Err(path.refused("is in a folder that tools do not write to (.git, .slipform)"));
         }
         // The target is opened without following links, so its joined path is its canonical path.
-        self.policy.check_write(path, &self.folder.join(path.as_path()))?;
-        self.internal_target(path, create, cancel)
+        self.policy.check_write(path, &self.folder.join(path.as_path()))
     }
 
     /// Opens a write target without policy checks, for Slipform's own files.
@@ -70,6 +103,14 @@ impl Project {
         create: bool,
         cancel: &Cancellation,
     ) -> Result<WriteTarget<'a>, Error> {
+        let (folder, name) = self.open_parent(path, create)?;
+        let file = LockedFile { folder: &folder, name, path };
+        let lock = Arc::new(FileLock::acquire(&[file], cancel)?);
+        Ok(WriteTarget { path, folder, name, _lock: lock })
+    }
+
+    /// Opens the folder of a file without following links. Returns it with the name of the file.
+    fn open_parent<'a>(&self, path: &'a ProjectPath, create: bool) -> Result<(Dir, &'a str), Error> {
         let mut parts: Vec<&str> = path.parts().collect();
         let Some(name) = parts.pop() else {
             return Err(path.refused("is the project's folder; name a file in it"));
@@ -88,8 +129,7 @@ impl Project {
                 }
             })?;
         }
-        let lock = FileLock::acquire(&folder, name, path, cancel)?;
-        Ok(WriteTarget { path, folder, name, _lock: lock })
+        Ok((folder, name))
     }
 }
 
@@ -170,6 +210,63 @@ impl WriteTarget<'_> {
             let _ = self.folder.remove_file(&temporary);
         }
         done
+    }
+
+    /// Deletes the file. Returns false and changes nothing if the file no longer has the version `expected`.
+    pub(crate) fn remove(&self, expected: &Version, cancel: &Cancellation) -> Result<bool, Error> {
+        cancel.check()?;
+        // Other programs do not honour the lock.
+        if self.version()?.as_ref() != Some(expected) {
+            return Ok(false);
+        }
+        self.folder.remove_file(self.name).map_err(|error| path_error(self.path, &error)).map(|()| true)
+    }
+
+    /// Moves the file to a target that does not exist. Returns false and changes nothing if the file no longer
+    /// has the version `expected`.
+    pub(crate) fn move_to(
+        &self,
+        target: &WriteTarget<'_>,
+        expected: &Version,
+        cancel: &Cancellation,
+    ) -> Result<bool, Error> {
+        cancel.check()?;
+        if self.version()?.as_ref() != Some(expected) {
+            return Ok(false);
+        }
+        let exclusive = RenameFlags::NOREPLACE;
+        match renameat_with(&self.folder, self.name, &target.folder, target.name, exclusive) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Err(target.taken(false)),
+            Err(Errno::XDEV) => Err(self.path.refused(format!(
+                "is not moved: '{}' is on another file system; write the new file, then delete the old one",
+                target.path.as_str()
+            ))),
+            // Some file systems cannot rename exclusively. The lock still excludes all other tool calls.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                target.check_free()?;
+                let renamed = self.folder.rename(self.name, &target.folder, target.name);
+                renamed.map_err(|error| path_error(self.path, &error)).map(|()| true)
+            }
+            Err(error) => Err(path_error(self.path, &error.into())),
+        }
+    }
+
+    /// Refuses a path at which something exists.
+    pub(crate) fn check_free(&self) -> Result<(), Error> {
+        match self.folder.symlink_metadata(self.name) {
+            Ok(found) => Err(self.taken(found.is_dir())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(path_error(self.path, &error)),
+        }
+    }
+
+    fn taken(&self, is_folder: bool) -> Error {
+        self.path.refused(if is_folder {
+            "is a folder; give the new path with the name of the file"
+        } else {
+            "exists already and is not replaced; give another path, or delete it first"
+        })
     }
 
     /// Creates a temporary file in the same folder.

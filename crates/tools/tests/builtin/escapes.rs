@@ -33,6 +33,9 @@ fn calls(path: &str) -> Vec<(&'static str, Value)> {
         ("fs:glob", json!({"pattern": "*", "path": path})),
         ("fs:write", json!({"path": path, "content": "overwritten"})),
         ("fs:edit", json!({"path": path, "old_text": "secret", "new_text": "overwritten"})),
+        ("fs:delete", json!({"path": path})),
+        ("fs:move", json!({"from": path, "to": "src/moved.txt"})),
+        ("fs:move", json!({"from": "src/main.rs", "to": path})),
     ]
 }
 
@@ -51,7 +54,8 @@ async fn paths_and_links_outside_are_refused() {
     ] {
         for (tool, arguments) in calls(path) {
             let reason = tree.refused(tool, arguments).await;
-            assert!(reason.contains("outside") || reason.contains("link"), "{tool} {path}: {reason}");
+            let is_expected = ["outside", "link", "exists already"].iter().any(|it| reason.contains(it));
+            assert!(is_expected, "{tool} {path}: {reason}");
             assert!(!reason.contains(SECRET), "{tool} {path}: {reason}");
         }
     }
@@ -136,6 +140,9 @@ async fn link_swapped_in_during_a_call_leaks_nothing() {
             ("fs:glob", json!({"pattern": "other.*"})),
             ("fs:write", json!({"path": "swapped/written.txt", "content": "inside\n"})),
             ("fs:edit", json!({"path": "swapped/secret.txt", "old_text": "inside", "new_text": "inside!"})),
+            ("fs:move", json!({"from": "swapped/secret.txt", "to": "swapped/moved.txt"})),
+            ("fs:move", json!({"from": "swapped/moved.txt", "to": "swapped/secret.txt"})),
+            ("fs:delete", json!({"path": "swapped/written.txt"})),
         ] {
             let answer = tree
                 .call(tool, arguments)
@@ -151,24 +158,27 @@ async fn link_swapped_in_during_a_call_leaks_nothing() {
     assert!(leaked.is_empty(), "{leaked:?}");
     assert!(answered > 0);
     assert!(!tree.outside("folder/written.txt").exists());
+    assert!(!tree.outside("folder/moved.txt").exists());
     assert_eq!(std::fs::read_to_string(tree.outside("folder/secret.txt")).unwrap(), SECRET);
 }
 
 #[tokio::test]
 async fn pipes_and_devices_are_refused_without_waiting() {
-    let tree = Tree::new(&[("a.txt", "text\n")]);
+    let tree = Tree::new(&[("a.txt", "text\n"), ("src/main.rs", "fn main() {}\n")]);
     assert!(Command::new("mkfifo").arg(tree.path("pipe")).status().unwrap().success());
     tree.link("/dev/zero", "device");
     for path in ["pipe", "device"] {
         for (tool, arguments) in calls(path) {
             let reason = tree.refused(tool, arguments).await;
             assert!(
-                reason.contains("neither a file nor a folder") || reason.contains("link"),
+                ["neither a file nor a folder", "link", "exists already"]
+                    .iter()
+                    .any(|it| reason.contains(it)),
                 "{tool} {path}: {reason}"
             );
         }
     }
-    assert_eq!(tree.ok("fs:search", json!({"pattern": "."})).await["files_searched"], 1);
+    assert_eq!(tree.ok("fs:search", json!({"pattern": "."})).await["files_searched"], 2);
     let listed = tree.ok("fs:list", json!({})).await;
     assert_eq!(listed["entries"][2], json!({"path": "pipe", "kind": "other"}));
 }

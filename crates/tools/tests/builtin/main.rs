@@ -6,5 +6,6 @@ mod code;
 mod escapes;
 mod finding;
 mod reading;
+mod relocating;
 mod support;
 mod writing;
