@@ -281,7 +281,7 @@ fn restricted_schema(context: &RequestContext<'_>, plan: &CallPlan, shown: &Valu
     }
     let mut narrowed = exact.unwrap_or_else(|| shown.clone());
     cite::restrict_to_known_paths(&mut narrowed, shown, cites, &context.tools.seen);
-    cite::restrict_to_known_paths(&mut narrowed, shown, changes, &context.tools.written);
+    cite::restrict_to_changes(&mut narrowed, shown, changes, &context.tools.changes);
     Some(narrowed)
 }
 

@@ -4,7 +4,9 @@
 
 use serde_json::{Map, Value, json};
 use slipform_schema::{PatternStep as Step, Segment, json_path, parse_pattern};
-use slipform_types::{BUILTIN_TOOL_PREFIXES, WRITING_TOOLS};
+use slipform_types::BUILTIN_TOOL_PREFIXES;
+
+use crate::changes::{ACTION, Change, FileChanges};
 
 /// The maximum number of paths that a grammar offers. More would use up the context of the model,
 /// and the newest matter most.
@@ -23,19 +25,64 @@ pub(crate) const CITED_MAX: usize = 1_000;
 pub(crate) struct CitedPath {
     pub(crate) place: String,
     pub(crate) path: String,
+    segments: Vec<Segment>,
 }
 
-/// Returns the paths that a value cites at these patterns.
-pub(crate) fn cited_paths(patterns: &[String], value: &Value) -> Vec<CitedPath> {
+impl CitedPath {
+    /// Returns the member with this name beside the path.
+    pub(crate) fn sibling<'v>(&self, value: &'v Value, name: &str) -> Option<&'v Value> {
+        let (Segment::Key(_), above) = self.segments.split_last()? else { return None };
+        let object = above.iter().try_fold(value, |value, segment| match segment {
+            Segment::Key(key) => value.get(key),
+            Segment::Index(index) => value.get(index),
+        });
+        object?.get(name)
+    }
+
+    /// Returns the JSONPath of the member with this name beside the path.
+    pub(crate) fn sibling_place(&self, name: &str) -> String {
+        let above = self.segments.split_last().map_or(&[][..], |(_, above)| above);
+        json_path(&[above, &[Segment::Key(name.to_owned())]].concat())
+    }
+}
+
+/// Returns the paths that a value cites at these patterns, up to `count_max`.
+pub(crate) fn cited_paths(patterns: &[String], value: &Value, count_max: usize) -> Vec<CitedPath> {
     let mut found = Vec::new();
     for steps in patterns.iter().filter_map(|pattern| parse_pattern(pattern)) {
         visit(value, &steps, &mut Vec::new(), &mut |place, there| {
-            if let (Value::String(path), true) = (there, found.len() <= CITED_MAX) {
-                found.push(CitedPath { place: json_path(place), path: path.clone() });
+            if let (Value::String(path), true) = (there, found.len() < count_max) {
+                found.push(CitedPath {
+                    place: json_path(place),
+                    path: path.clone(),
+                    segments: place.to_vec(),
+                });
             }
         });
     }
     found
+}
+
+/// Returns the JSONPath of the list that these patterns lead to: the first one in the value, or else the
+/// one that the first pattern names.
+pub(crate) fn list_path(patterns: &[String], value: &Value) -> Option<String> {
+    let (mut found, mut named) = (None, None);
+    for steps in patterns.iter().filter_map(|pattern| parse_pattern(pattern)) {
+        let depth = steps.iter().rposition(|step| *step == Step::Each).unwrap_or(steps.len());
+        named.get_or_insert_with(|| pattern_text(&steps[..depth]));
+        visit(value, &steps[..depth], &mut Vec::new(), &mut |place, _| {
+            found.get_or_insert_with(|| json_path(place));
+        });
+    }
+    found.or(named)
+}
+
+/// Writes a pattern as a path.
+fn pattern_text(steps: &[Step]) -> String {
+    steps.iter().fold("$".to_owned(), |path, step| match step {
+        Step::Key(key) => format!("{path}.{key}"),
+        Step::Each => format!("{path}[*]"),
+    })
 }
 
 /// Calls `on_match` for every value that a pattern matches.
@@ -70,6 +117,17 @@ pub(crate) fn record_seen_paths(known: &mut Vec<String>, tool: &str, output: &Va
     if !tool.split_once(':').is_some_and(|(before, _)| BUILTIN_TOOL_PREFIXES.contains(&before)) {
         return;
     }
+    let gone = match tool {
+        "fs:delete" => output["path"].as_str(),
+        "fs:move" => output["from"].as_str(),
+        _ => None,
+    };
+    if let Some(gone) = gone {
+        known.retain(|path| path != gone);
+    }
+    if tool == "fs:delete" {
+        return;
+    }
     let mut shown = Vec::new();
     collect_paths(output, &mut shown);
     known.retain(|path| !shown.contains(path));
@@ -99,14 +157,6 @@ fn collect_paths(value: &Value, shown: &mut Vec<String>) {
     }
 }
 
-/// Adds the path that a tool has written to.
-pub(crate) fn record_written_path(written: &mut Vec<String>, tool: &str, output: &Value) {
-    let path = output["path"].as_str().filter(|_| WRITING_TOOLS.contains(&tool));
-    if let Some(path) = path.filter(|path| !written.iter().any(|known| known == path)) {
-        written.insert(0, path.to_owned());
-    }
-}
-
 /// Restricts a schema to known paths, or to none if none is known, as far as the contract allows
 /// it. Patterns that lead through a reference are not restricted; the result is checked afterwards.
 pub(crate) fn restrict_to_known_paths(
@@ -133,6 +183,68 @@ pub(crate) fn restrict_to_known_paths(
             *keywords = only;
         }
     }
+}
+
+/// Restricts a schema to the files that tools changed. Where one list reports them, its items are those
+/// files with their actions; elsewhere the schema allows their paths.
+pub(crate) fn restrict_to_changes(
+    schema: &mut Value,
+    contract: &Value,
+    patterns: &[String],
+    changes: &FileChanges,
+) {
+    let changed: Vec<(&str, Change)> = changes.changed().collect();
+    if exact_list(schema, patterns, &changed).is_none() {
+        let paths: Vec<String> = changed.iter().map(|(path, _)| (*path).to_owned()).collect();
+        restrict_to_known_paths(schema, contract, patterns, &paths);
+    }
+}
+
+/// Restricts the list of a single pattern to exactly these files. Returns `None` and changes nothing if
+/// the schema has no such list, or not for this many files.
+fn exact_list(schema: &mut Value, patterns: &[String], changed: &[(&str, Change)]) -> Option<()> {
+    let [pattern] = patterns else { return None };
+    let steps = parse_pattern(pattern)?;
+    let depth = steps.iter().position(|step| *step == Step::Each)?;
+    let (above, member) = (&steps[..depth], &steps[depth + 1..]);
+    let list = keywords_at(schema, above)?;
+    let bound = |name: &str| list.get(name).and_then(Value::as_u64);
+    let (least, most) = (bound("minItems").unwrap_or(0), bound("maxItems").unwrap_or(OFFERED_MAX as u64));
+    let count = changed.len() as u64;
+    if changed.is_empty() || count < least || count > most.min(OFFERED_MAX as u64) {
+        return None;
+    }
+    let item = list.get("items").filter(|item| item.is_object())?;
+    let exact: Option<Vec<Value>> =
+        changed.iter().map(|(path, change)| exact_item(item, member, path, *change)).collect();
+    list.insert("items".to_owned(), json!(exact?));
+    list.insert("additionalItems".to_owned(), json!(false));
+    list.insert("minItems".to_owned(), json!(count));
+    list.insert("maxItems".to_owned(), json!(count));
+    Some(())
+}
+
+/// Returns the schema of the list item that reports a file.
+fn exact_item(item: &Value, member: &[Step], path: &str, change: Change) -> Option<Value> {
+    let name = match member {
+        [] => return Some(json!({"const": path})),
+        [Step::Key(name)] => name,
+        _ => return None,
+    };
+    let mut item = item.clone();
+    let members = item.get_mut("properties")?.as_object_mut()?;
+    *members.get_mut(name)? = json!({"const": path});
+    let names_actions = |action: &Value| {
+        action["enum"].as_array().is_some_and(|names| names.iter().any(|name| name == change.name()))
+    };
+    if let Some(action) = members.get_mut(ACTION).filter(|action| names_actions(action)) {
+        *action = json!({"const": change.name()});
+    }
+    let required = item.as_object_mut()?.entry("required").or_insert_with(|| json!([])).as_array_mut()?;
+    if !required.iter().any(|needed| needed == name) {
+        required.push(json!(name));
+    }
+    Some(item)
 }
 
 /// Removes a member that the contract does not require.
@@ -198,10 +310,10 @@ mod tests {
         let value =
             json!({"findings": [{"files": ["a", 1]}, {}, {"files": ["b"]}], "main": "c", "files": ["d"]});
         let found: Vec<_> =
-            cited_paths(&patterns(), &value).into_iter().map(|it| (it.place, it.path)).collect();
+            cited_paths(&patterns(), &value, 9).into_iter().map(|it| (it.place, it.path)).collect();
         let expected = [("$.findings[0].files[0]", "a"), ("$.findings[2].files[0]", "b"), ("$.main", "c")];
         assert_eq!(found, expected.map(|(place, path)| (place.to_owned(), path.to_owned())));
-        assert_eq!(cited_paths(&["findings".to_owned(), "$.a[0]".to_owned()], &value), []);
+        assert_eq!(cited_paths(&["findings".to_owned(), "$.a[0]".to_owned()], &value, 9), []);
     }
 
     #[test]
@@ -219,13 +331,33 @@ mod tests {
     }
 
     #[test]
-    fn written_paths_are_recorded_once_per_path() {
-        let mut written = Vec::new();
-        record_written_path(&mut written, "fs:edit", &json!({"path": "a", "replacements": 1}));
-        record_written_path(&mut written, "fs:write", &json!({"path": "a"}));
-        record_written_path(&mut written, "fs:read", &json!({"path": "b"}));
-        record_written_path(&mut written, "fs:write", &Value::Null);
-        assert_eq!(written, ["a"]);
+    fn deleted_and_moved_paths_are_not_known_any_more() {
+        let mut known = vec!["a".to_owned(), "b".to_owned()];
+        record_seen_paths(&mut known, "fs:delete", &json!({"path": "a", "deleted": true}));
+        record_seen_paths(&mut known, "fs:move", &json!({"from": "b", "path": "c"}));
+        assert_eq!(known, ["c"]);
+    }
+
+    #[test]
+    fn list_of_changes_is_restricted_to_exactly_the_changed_files() {
+        let item = json!({
+            "type": "object", "required": ["path", "changes"],
+            "properties": {"path": {"type": "string"}, "action": {"enum": ["created", "deleted"]}, "changes": {"type": "string"}},
+        });
+        let schema = json!({"properties": {"files": {"type": "array", "items": item}}});
+        let mut changes = FileChanges::default();
+        changes.record("fs:move", &json!({"from": "a", "path": "b"}));
+        let mut narrowed = schema.clone();
+        restrict_to_changes(&mut narrowed, &schema, &["$.files[*].path".to_owned()], &changes);
+        let list = &narrowed["properties"]["files"];
+        assert_eq!((&list["minItems"], &list["maxItems"]), (&json!(2), &json!(2)));
+        assert_eq!(list["items"][0]["properties"]["path"], json!({"const": "b"}));
+        assert_eq!(list["items"][1]["properties"]["action"], json!({"const": "deleted"}));
+        let mut limited = schema.clone();
+        limited["properties"]["files"]["maxItems"] = json!(1);
+        restrict_to_changes(&mut limited, &schema, &["$.files[*].path".to_owned()], &changes);
+        let path = "/properties/files/items/properties/path/enum";
+        assert_eq!(limited.pointer(path), Some(&json!(["b", "a"])));
     }
 
     #[test]

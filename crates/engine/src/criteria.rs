@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 use slipform_schema::universal::{self, Criterion};
-use slipform_schema::{PatternStep as Step, Violation, json_path, parse_pattern};
+use slipform_schema::{Violation, json_path, parse_pattern};
 
 use crate::reply::violation;
 
@@ -107,14 +107,7 @@ pub(crate) fn contradictions(
 ) -> Vec<Violation> {
     let mut wrong = Vec::new();
     let mut is_reported = vec![false; decided.len()];
-    let mut list = None;
-    let mut wanted = None;
     for steps in patterns.iter().filter_map(|pattern| parse_pattern(pattern)) {
-        let depth = steps.iter().rposition(|step| *step == Step::Each).unwrap_or(steps.len());
-        wanted.get_or_insert_with(|| pattern_text(&steps[..depth]));
-        crate::cite::visit(value, &steps[..depth], &mut Vec::new(), &mut |place, _| {
-            list.get_or_insert_with(|| json_path(place));
-        });
         crate::cite::visit(value, &steps, &mut Vec::new(), &mut |place, check| {
             let Some(criterion) = check["criterion"].as_str() else { return };
             let Some(index) = decided.iter().position(|it| it.is_about(criterion)) else { return };
@@ -128,8 +121,7 @@ pub(crate) fn contradictions(
     }
     let missing = decided.iter().zip(is_reported).filter(|(_, is_reported)| !is_reported);
     // An error report has no list of criteria.
-    let list = list.or_else(|| wanted.filter(|_| !universal::reports_error(value)));
-    if let Some(list) = list {
+    if let Some(list) = crate::cite::list_path(patterns, value).filter(|_| !universal::reports_error(value)) {
         wrong.extend(missing.map(|(DecidedCriterion { criterion, passed, note, .. }, _)| {
             let message = format!(
                 "lacks the criterion '{criterion}'; its passed is {passed}: check:criteria found: {note}"
@@ -138,14 +130,6 @@ pub(crate) fn contradictions(
         }));
     }
     wrong
-}
-
-/// Writes a pattern as a path.
-fn pattern_text(steps: &[Step]) -> String {
-    steps.iter().fold("$".to_owned(), |path, step| match step {
-        Step::Key(key) => format!("{path}.{key}"),
-        Step::Each => format!("{path}[*]"),
-    })
 }
 
 #[cfg(test)]

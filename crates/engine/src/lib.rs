@@ -30,8 +30,8 @@
 //!   agents.
 //! - `envelope`: the action protocol, for models without tool calling.
 //! - `conversation`: writes earlier runs and steps as messages, within a character budget.
-//! - `cite`: finds the files that a result names; `criteria` finds results that contradict decided
-//!   criteria.
+//! - `cite`: finds the files that a result names; `changes` compares them with the files that tools
+//!   changed; `criteria` finds results that contradict decided criteria.
 //! - `program`: the program of a procedural agent, which takes the place of a model.
 //! - `children`: the agents that the engine starts itself, for subtasks and for scores.
 //! - `orchestrator`: plans subtasks, delegates them and asks for the summary.
@@ -64,6 +64,7 @@
 mod action;
 mod call_plan;
 mod callable;
+mod changes;
 mod children;
 mod cite;
 mod contract;

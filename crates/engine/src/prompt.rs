@@ -148,6 +148,8 @@ pub(crate) enum RetryReason {
     Envelope,
     /// The result names files that do not exist or were not changed.
     Citation,
+    /// The result omits changed files, or reports another action for them.
+    Changes,
     /// The result contradicts decided criteria.
     Contradiction,
 }
@@ -161,6 +163,9 @@ impl RetryReason {
             RetryReason::Envelope => "Your response is not one valid action.",
             RetryReason::Citation => {
                 "Your output names files that are not in the project, or that were not changed. Name only files that you have seen or changed."
+            }
+            RetryReason::Changes => {
+                "Your output does not report the files as they were changed. Report every file that you created, modified or deleted, and no other."
             }
             RetryReason::Contradiction => {
                 "Your output contradicts what was checked. Report every criterion as it was found, and conclude from that."

@@ -14,6 +14,7 @@ use slipform_types::{
 use crate::action::Execution;
 use crate::call_plan::CallPlan;
 use crate::callable::{CallableKind, Callables};
+use crate::changes::FileChanges;
 use crate::cite;
 use crate::contract::CompiledContract;
 use crate::conversation::PastRun;
@@ -115,8 +116,8 @@ pub(crate) struct ToolLoop {
     pub(crate) tool_calls: u32,
     /// Files and folders known to exist in the project, newest first.
     pub(crate) seen: Vec<String>,
-    /// Files that tools wrote to, newest first.
-    pub(crate) written: Vec<String>,
+    /// Files that tools changed.
+    pub(crate) changes: FileChanges,
     /// Criteria that checks decided.
     pub(crate) decided: Vec<DecidedCriterion>,
     /// Criteria that checks could not decide.
@@ -350,7 +351,7 @@ impl ToolLoop {
             criteria::record_undecided(&mut self.undecided, output);
         }
         cite::record_seen_paths(&mut self.seen, tool, output);
-        cite::record_written_path(&mut self.written, tool, output);
+        self.changes.record(tool, output);
         Ok(())
     }
 

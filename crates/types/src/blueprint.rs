@@ -73,8 +73,8 @@ pub struct Blueprint {
     /// project.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cites: Vec<String>,
-    /// Locations in a result, such as `$.filesModified[*].path`, that must name files that the agent has
-    /// changed.
+    /// Locations in a result, such as `$.filesModified[*].path`, that must name the files that the agent has
+    /// changed, all of them and no others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
     /// The clarity that its answers must reach; `None` if they are not scored.

@@ -5,7 +5,7 @@
 //!   [`support::request`] (one HTTP request). Models are scripted servers from `slipform_testkit`.
 //! - One run: [`run`], [`results`], [`universal`], [`embedded`], [`executor`].
 //! - Several agents: [`orchestrate`], [`child_agents`], [`tools_and_delegation`], [`roles`].
-//! - Tools and secrets: [`edits`], [`protection`], [`secrets`].
+//! - Tools and secrets: [`edits`], [`changes`], [`protection`], [`secrets`].
 //! - Other commands: [`check`], [`agents`], [`coordinators`], [`model`], [`stats`], [`spans`].
 //! - The documentation's examples and the API description: [`docs`], [`api`].
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
@@ -13,6 +13,7 @@
 
 mod agents;
 mod api;
+mod changes;
 mod check;
 mod child_agents;
 mod coordinators;

@@ -39,8 +39,8 @@ enum Stage {
     Placeholders,
     /// The value reports decided criteria as they were decided.
     Criteria,
-    /// The files that the value names exist or were changed. `missing` holds those that the runner
-    /// did not find, once it has checked them.
+    /// The files that the value names exist, and the changed files are reported as they were changed.
+    /// `missing` holds the files that the runner did not find, once it has checked them.
     CitedPaths { missing: Option<Vec<String>> },
     /// A summary cites the subtasks that its statements come from.
     CitedSubtasks,
@@ -197,9 +197,12 @@ impl State {
         match judge_paths(&agent, value, &self.tools, missing.as_deref()) {
             PathsVerdict::Right => Ok(()),
             PathsVerdict::Unknown(paths) => Err(Stop::Wait(Wait::Paths(paths))),
-            PathsVerdict::Wrong(wrong) => {
-                let message = "Output named files that do not exist or were not changed";
-                Err(self.reject_facts(value, wrong, RetryReason::Citation, message))
+            PathsVerdict::Wrong(wrong, reason) => {
+                let message = match reason {
+                    RetryReason::Changes => "Output did not report the files as they were changed",
+                    _ => "Output named files that do not exist or were not changed",
+                };
+                Err(self.reject_facts(value, wrong, reason, message))
             }
         }
     }

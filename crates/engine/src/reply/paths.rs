@@ -1,20 +1,22 @@
-//! Cited paths: files that a result names must exist, and files that it claims to have changed must
-//! have been changed.
+//! Cited paths: files that a result names must exist, and files that it reports as changed must be those
+//! that were changed.
 
 use serde_json::Value;
 use slipform_schema::Violation;
 use slipform_types::Blueprint;
 
 use super::rejection::violation;
+use crate::changes::{self, Misreports};
 use crate::cite::{CITED_MAX, cited_paths};
+use crate::prompt::RetryReason;
 use crate::tool_loop::ToolLoop;
 
 /// The judgment of the paths that a value cites.
 pub(super) enum PathsVerdict {
-    /// All files exist or were changed, as the value says.
+    /// All cited files exist, and all changed files are reported as they were changed.
     Right,
-    /// The value names wrong files.
-    Wrong(Vec<Violation>),
+    /// The value names wrong files, or misreports changes.
+    Wrong(Vec<Violation>, RetryReason),
     /// No tool has shown these files: the runner has to check them. Sorted, without duplicates.
     Unknown(Vec<String>),
 }
@@ -27,21 +29,21 @@ pub(super) fn judge_paths(
     tools: &ToolLoop,
     missing: Option<&[String]>,
 ) -> PathsVerdict {
-    let (cited, changed) = (cited_paths(&blueprint.cites, value), cited_paths(&blueprint.changes, value));
+    let cited = cited_paths(&blueprint.cites, value, CITED_MAX + 1);
     let mut wrong: Vec<Violation> = Vec::new();
-    if cited.len() > CITED_MAX || changed.len() > CITED_MAX {
+    if cited.len() > CITED_MAX {
         wrong.push(violation("$", format!("names more than {CITED_MAX} files; name those that matter")));
     }
-    for it in changed.iter().filter(|it| !tools.written.contains(&it.path)) {
-        let message = format!("'{}' was not changed: no tool wrote to it", it.path);
-        wrong.push(violation(&it.place, message));
-    }
+    let Misreports { unchanged, misreported } = changes::misreports(blueprint, value, &tools.changes);
+    let reason = if misreported.is_empty() { RetryReason::Citation } else { RetryReason::Changes };
+    wrong.extend(unchanged);
+    wrong.extend(misreported);
     for it in cited.iter().filter(|it| missing.is_some_and(|missing| missing.contains(&it.path))) {
         let message = format!("'{}' is not a file or folder of the project", it.path);
         wrong.push(violation(&it.place, message));
     }
     if !wrong.is_empty() {
-        return PathsVerdict::Wrong(wrong);
+        return PathsVerdict::Wrong(wrong, reason);
     }
     let mut paths: Vec<String> = cited.into_iter().map(|it| it.path).collect();
     paths.retain(|path| !tools.seen.contains(path));
