@@ -1,11 +1,13 @@
 //! `check:criteria`: decides acceptance criteria by inspecting the project, without a model.
 //!
-//! `criterion` parses a criterion into a task, `files` inspects the project's files, and `command` runs
-//! commands that the project allows.
+//! `criterion` parses a criterion into a task, and `words` a criterion in words. `files` inspects the project's
+//! files, `symbols` searches its code, and `command` runs commands that the project allows.
 
 mod command;
 mod criterion;
 mod files;
+mod symbols;
+mod words;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +17,7 @@ use serde_json::{Value, json};
 use slipform_types::{CHECKING_TOOL, ToolDefinition};
 
 use crate::definition::define;
-use crate::project::{Project, parse_arguments, run_blocking};
+use crate::project::{Cancellation, Project, parse_arguments, run_blocking};
 use crate::result::structured;
 use crate::{Error, Tool, ToolFuture};
 
@@ -69,8 +71,15 @@ impl Tool for CheckTool {
             for ((criterion, task), finding) in tasks.iter().zip(self.inspect_files(&tasks).await?) {
                 let (passed, note) = match (task, finding) {
                     (Task::Run(argv), _) => self.commands.run(argv, self.project.folder()).await,
+                    (Task::RunWords { argv, is_quoted }, _) => {
+                        if *is_quoted || self.commands.is_allowed(argv) {
+                            self.commands.run(argv, self.project.folder()).await
+                        } else {
+                            (None, criterion::UNDECIDED.to_owned())
+                        }
+                    }
                     (Task::Undecided(reason), _) => (None, reason.clone()),
-                    (Task::Inspect(_), finding) => finding.unwrap_or_default(),
+                    (Task::Inspect(_) | Task::Search(_), finding) => finding.unwrap_or_default(),
                 };
                 decisions.push(Decision { criterion: criterion.clone(), passed, note });
             }
@@ -82,17 +91,43 @@ impl Tool for CheckTool {
 impl CheckTool {
     /// Inspects the files of all tasks that concern files, on a blocking thread.
     async fn inspect_files(&self, tasks: &[(String, Task)]) -> Result<Vec<Option<Finding>>, Error> {
-        let checks: Vec<_> = tasks.iter().map(|(_, task)| task.file_check().cloned()).collect();
-        let project = Arc::clone(&self.project);
-        run_blocking(NAME, INSPECTION_TIME_MAX, move |cancel| {
-            let inspect = |check: Option<criterion::FileCheck>| {
-                cancel.check()?;
-                Ok(check.map(|check| files::inspect(&project, &check)))
-            };
-            checks.into_iter().map(inspect).collect()
-        })
-        .await
+        let (project, tasks) = (Arc::clone(&self.project), tasks.to_vec());
+        run_blocking(NAME, INSPECTION_TIME_MAX, move |cancel| inspect(&project, &tasks, cancel)).await
     }
+}
+
+/// Returns the findings about tasks that concern files.
+fn inspect(
+    project: &Project,
+    tasks: &[(String, Task)],
+    cancel: &Cancellation,
+) -> Result<Vec<Option<Finding>>, Error> {
+    let searched = tasks.iter().filter_map(|(_, task)| match task {
+        Task::Search(checks) => Some(checks),
+        _ => None,
+    });
+    // All searches share one walk over the project.
+    let checks: Vec<_> = searched.flatten().collect();
+    let mut searched = symbols::search(project, &checks, cancel)?.into_iter();
+    let inspect = |(_, task): &(String, Task)| {
+        cancel.check()?;
+        Ok(match task {
+            Task::Inspect(checks) => Some(all(checks.iter().map(|check| files::inspect(project, check)))),
+            Task::Search(checks) => Some(all(searched.by_ref().take(checks.len()))),
+            _ => None,
+        })
+    };
+    tasks.iter().map(inspect).collect()
+}
+
+/// Joins findings that must all pass: one that failed decides, then one that is undecided.
+fn all(findings: impl Iterator<Item = Finding>) -> Finding {
+    let rank = |passed: Option<bool>| match passed {
+        Some(false) => 0,
+        None => 1,
+        Some(true) => 2,
+    };
+    findings.min_by_key(|(passed, _)| rank(*passed)).unwrap_or_default()
 }
 
 fn definition() -> ToolDefinition {

@@ -46,7 +46,8 @@ impl Commands {
         Commands { allowed, environment: context.environment.clone(), root }
     }
 
-    fn is_allowed(&self, argv: &[String]) -> bool {
+    /// Returns whether the project allows a command.
+    pub(super) fn is_allowed(&self, argv: &[String]) -> bool {
         self.allowed.iter().any(|words| argv.starts_with(words))
     }
 

@@ -97,7 +97,7 @@ fn match_offsets(check: &FileCheck, content: &str) -> Result<Vec<(Option<usize>,
     Ok(offsets)
 }
 
-fn matcher(pattern: &str) -> Result<RegexMatcher, Error> {
+pub(super) fn matcher(pattern: &str) -> Result<RegexMatcher, Error> {
     RegexMatcherBuilder::new()
         .multi_line(true)
         .size_limit(PATTERN_BYTES_MAX)
@@ -107,7 +107,7 @@ fn matcher(pattern: &str) -> Result<RegexMatcher, Error> {
 }
 
 /// Formats the line at an offset.
-fn line_at(path: &ProjectPath, content: &str, offset: usize) -> String {
+pub(super) fn line_at(path: &ProjectPath, content: &str, offset: usize) -> String {
     let before = content.get(..offset).unwrap_or_default();
     let number = before.matches('\n').count() + 1;
     let line = content.lines().nth(number - 1).unwrap_or_default().trim();

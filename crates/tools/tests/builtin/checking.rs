@@ -82,6 +82,8 @@ async fn undecidable_criterion_is_null_with_a_reason() {
         (json!({"criterion": "c", "path": "../a.txt"}), "leads outside the project"),
         (json!({"criterion": "c", "path": "/etc/passwd"}), "is outside the project"),
         (json!({"criterion": "c", "path": ".git/config"}), "is not one of the project's files"),
+        (json!("../a.ts exports total"), "leads outside the project"),
+        (json!(".git/hook.js exports total"), "is not one of the project's files"),
         (json!({"criterion": "c", "path": "binary", "contains": "a"}), "is a binary file"),
         (json!({"criterion": "c", "path": ".", "contains": "a"}), "is a folder"),
         (
@@ -96,6 +98,69 @@ async fn undecidable_criterion_is_null_with_a_reason() {
 }
 
 #[tokio::test]
+async fn code_of_the_project_decides_criteria() {
+    let tree = Tree::new(&[
+        (
+            "src/auth/jwt.ts",
+            "import jwt from 'jsonwebtoken'\nexport function generateToken() {}\nfunction decode() {}\n",
+        ),
+        ("src/cart.py", "import requests\n\nclass Cart:\n    def total(self):\n        return later\n"),
+        ("README.md", "We used moment and the function formatDate() before.\n"),
+        ("agents/a.yaml", "system_prompt: Check that oldToken() is exported and that it uses lodash.\n"),
+        ("package.json", "{\"dependencies\": {\"jsonwebtoken\": \"9\", \"bcrypt\": \"5\"}}\n"),
+    ]);
+    for (criterion, passed, note) in [
+        (
+            "Function generateToken() is exported",
+            json!(true),
+            "line 2 of src/auth/jwt.ts: export function generateToken() {}",
+        ),
+        (
+            "Function decode() is exported",
+            json!(false),
+            "not exported: line 3 of src/auth/jwt.ts: function decode() {}",
+        ),
+        ("Function decode() is defined", json!(true), "line 3 of src/auth/jwt.ts: function decode() {}"),
+        ("Function verifyToken() is exported", json!(false), "no code of the project mentions 'verifyToken'"),
+        ("Function oldToken() is exported", json!(false), "no code of the project mentions 'oldToken'"),
+        ("Function formatDate() is defined", json!(false), "no code of the project mentions 'formatDate'"),
+        ("src/auth/jwt.ts exports Cart", json!(false), "src/auth/jwt.ts does not mention 'Cart'"),
+        ("src/gone.ts exports generateToken", json!(false), "src/gone.ts does not exist"),
+        ("The class Cart is defined in src/cart.py", json!(true), "line 3 of src/cart.py: class Cart:"),
+        (
+            "Function total is implemented",
+            Value::Null,
+            "not decided: line 4 of src/cart.py: def total(self):",
+        ),
+        ("Function later is defined", Value::Null, "not decided: line 5 of src/cart.py: return later"),
+        (
+            "Functions generateToken() and decode() are exported",
+            json!(false),
+            "not exported: line 3 of src/auth/jwt.ts: function decode() {}",
+        ),
+        (
+            "Uses jsonwebtoken library",
+            json!(true),
+            "line 1 of src/auth/jwt.ts: import jwt from 'jsonwebtoken'",
+        ),
+        ("Uses the requests package", json!(true), "line 1 of src/cart.py: import requests"),
+        (
+            "Uses bcrypt library",
+            Value::Null,
+            "not decided: line 1 of package.json: {\"dependencies\": {\"jsonwebtoken\": \"9\", \"bcrypt\": \"5\"}}",
+        ),
+        ("Uses the moment library", json!(false), "no code of the project mentions 'moment'"),
+        ("Uses the lodash library for lists", json!(false), "no code of the project mentions 'lodash'"),
+        ("src/cart.py uses `jsonwebtoken`", json!(false), "src/cart.py does not mention 'jsonwebtoken'"),
+        ("Uses pagination", Value::Null, "not decided: no file that was searched mentions 'pagination'"),
+        ("README.md and package.json exist", json!(true), "README.md is a file"),
+        ("README.md and LICENSE.md exist", json!(false), "LICENSE.md does not exist"),
+    ] {
+        assert_eq!(decided(&tree, json!(criterion)).await, (passed, note.to_owned()), "{criterion}");
+    }
+}
+
+#[tokio::test]
 async fn link_that_leads_outside_decides_nothing() {
     let tree = Tree::new(&[]);
     std::fs::write(tree.outside("secret"), "key\n").unwrap();
@@ -106,6 +171,11 @@ async fn link_that_leads_outside_decides_nothing() {
 
 /// Runs commands as criteria with these commands allowed. Returns `passed` and the note of each.
 async fn run(tree: &Tree, allowed: &[&str], commands: &[&[&str]]) -> Vec<(Value, String)> {
+    let checks: Vec<Value> = commands.iter().map(|argv| json!({"criterion": "c", "command": argv})).collect();
+    check_with_commands(tree, allowed, &checks).await
+}
+
+async fn check_with_commands(tree: &Tree, allowed: &[&str], checks: &[Value]) -> Vec<(Value, String)> {
     let context = ToolContext {
         folder: tree.root(),
         environment: vec![
@@ -117,7 +187,6 @@ async fn run(tree: &Tree, allowed: &[&str], commands: &[&[&str]]) -> Vec<(Value,
         policy: slipform_tools::ProjectPolicy::default(),
     };
     let toolbox = Toolbox::open(&["check:criteria".to_owned()], &BTreeMap::new(), &context).await.unwrap();
-    let checks: Vec<Value> = commands.iter().map(|argv| json!({"criterion": "c", "command": argv})).collect();
     let answer = toolbox.call("check:criteria", &json!({"checks": checks})).await.unwrap();
     let passed: Vec<Value> =
         answer["checks"].as_array().unwrap().iter().map(|check| check["passed"].clone()).collect();
@@ -151,6 +220,23 @@ async fn exit_status_of_an_allowed_command_decides_the_criterion() {
         assert!(passed == expected && note.contains(words), "{passed} {note}, not {expected} {words}");
     }
     assert_eq!(answer.len(), expected.len());
+}
+
+#[tokio::test]
+async fn command_in_words_runs_only_if_it_is_allowed() {
+    let tree = Tree::new(&[("here", "")]);
+    let checks = ["test -f here passes", "`test -f gone` succeeds", "`rm here` passes", "All tests pass"];
+    let answer = check_with_commands(&tree, &["test"], &checks.map(|words| json!(words))).await;
+    let expected = [
+        (json!(true), "'test -f here' ended with exit status: 0"),
+        (json!(false), "'test -f gone' ended with exit status: 1"),
+        (Value::Null, "'rm here' is not allowed; allow it in slipform.toml"),
+        (Value::Null, "not decided: look at the files"),
+    ];
+    for ((passed, note), (expected, words)) in answer.iter().zip(&expected) {
+        assert!(passed == expected && note.contains(words), "{passed} {note}, not {expected} {words}");
+    }
+    assert!(tree.path("here").exists());
 }
 
 #[tokio::test]
