@@ -14,7 +14,6 @@ use slipform_types::{
 use crate::cite;
 use crate::contract::CompiledContract;
 use crate::conversation::{ConversationWriter, PastRun};
-use crate::criteria;
 use crate::orchestrator::CREATE_PLAN;
 use crate::output_mode::{OutputMode, Route};
 use crate::patch::Parts;
@@ -271,10 +270,7 @@ fn restricted_schema(context: &RequestContext<'_>, plan: &CallPlan, shown: &Valu
     let Blueprint { cites, changes, .. } = &*context.task.blueprint;
     let exact = context.task.under_grammar.clone().or_else(|| {
         let own = context.task.contract.as_ref()?.own_response_type()?;
-        universal::exact_schema(
-            own.name(),
-            &criteria::criteria(&context.tools.decided, &context.tools.undecided),
-        )
+        universal::exact_schema(own.name(), &context.tools.criteria.list())
     });
     if exact.is_none() && cites.is_empty() && changes.is_empty() {
         return None;

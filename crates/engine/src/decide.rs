@@ -1,16 +1,17 @@
 //! Decisions that need several parts of the state: rungs, replies, steps, subtasks, retries and
 //! failures.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use slipform_schema::impossible_part;
 use slipform_types::{
-    AgentCard, CallError, CallErrorKind, ChildEnd, EventBody, Failure, Outcome, Protocol, RUN_FAILS, Reply,
-    RunError, RunErrorType, Rung as ReceiptRung, SchemaForm, StopReason, Strategy, ToolCall,
-    UniversalResponse,
+    AgentCard, CHECKING_TOOL, CallError, CallErrorKind, ChildEnd, EventBody, Failure, Opening, Outcome,
+    Protocol, RUN_FAILS, Reply, RunError, RunErrorType, Rung as ReceiptRung, SchemaForm, StopReason,
+    Strategy, ToolCall, UniversalResponse,
 };
 
 use crate::call_plan::{CallPlan, PlannedCall, RequestKind};
 use crate::contract::CompiledContract;
+use crate::criteria::{self, CRITERIA_PER_CALL};
 use crate::envelope::{self, DelegationContext};
 use crate::error::Error;
 use crate::orchestrator::{Orchestration, SubtasksEnd};
@@ -20,7 +21,8 @@ use crate::reply::{
     ActionReply, JudgeContext, ModelReply, Rejection, Source, Verdict, judge, read_action, refusal,
 };
 use crate::state::State;
-use crate::tool_loop::{CallForm, LoopLimits, Step, tool_calls_in};
+use crate::task::Task;
+use crate::tool_loop::{CallForm, LoopLimits, Step, opening_id, tool_calls_in};
 
 impl State {
     /// Enters a rung of the escalation ladder and plans its first call.
@@ -158,17 +160,42 @@ impl State {
         }
     }
 
-    /// Makes the opening calls of the blueprint before the first model call.
+    /// Makes the opening calls of the blueprint, and checks the criteria of the prompt, before the first model
+    /// call.
     pub(crate) fn begin_opening_calls(&mut self) {
         let Some(task) = &self.task else { return };
-        let opening = &task.blueprint.opening;
-        if opening.is_empty() || !self.history.past_runs.is_empty() {
+        let mut opening: Vec<(String, Opening)> = Vec::new();
+        if self.history.past_runs.is_empty() {
+            let calls = task.blueprint.opening.iter().cloned().enumerate();
+            opening.extend(calls.map(|(index, call)| (opening_id(index), call)));
+        }
+        opening.extend(self.prompt_checks(task, &opening));
+        if opening.is_empty() {
             return;
         }
         let Some(planned) = self.ladder.call.take() else { return };
         let (known, has_contract) = (&self.history.known_children, task.contract.is_some());
         let answers = self.tools.begin_opening(planned.plan, opening, known, has_contract);
         answers.into_iter().for_each(|answer| self.decisions.note(answer));
+    }
+
+    /// Returns the calls that check the criteria of the prompt, without those that opening calls check.
+    fn prompt_checks(&self, task: &Task, opening: &[(String, Opening)]) -> Vec<(String, Opening)> {
+        if task.blueprint.checks.is_empty() || self.tools.callables.find(CHECKING_TOOL).is_none() {
+            return Vec::new();
+        }
+        let checked: Vec<String> =
+            opening.iter().flat_map(|(_, call)| criteria::texts(&call.arguments["checks"])).collect();
+        let mut listed = criteria::listed_criteria(task.parameters["prompt"].as_str().unwrap_or_default());
+        listed.retain(|criterion| !checked.contains(criterion));
+        let turns = self.history.past_runs.iter().flat_map(|run| &run.turns);
+        let taken =
+            turns.flat_map(|turn| &turn.calls).filter(|call| call.id.starts_with("criteria-")).count();
+        let calls = listed.chunks(CRITERIA_PER_CALL).enumerate().map(|(index, criteria)| {
+            let call = Opening { tool: CHECKING_TOOL.to_owned(), arguments: json!({"checks": criteria}) };
+            (format!("criteria-{}", taken + index + 1), call)
+        });
+        calls.collect()
     }
 
     /// Ends the step once every call is answered: plans the next model call, or decides on the

@@ -17,6 +17,9 @@ pub fn next(state: &State) -> Option<Action> {
     if let Some(paths) = state.acceptance.paths_to_check() {
         return Some(Action::VerifyPaths(paths.to_vec()));
     }
+    if let Some(call) = state.acceptance.criteria_to_check() {
+        return Some(Action::Tools(vec![call.clone()]));
+    }
     if let Some(program) = &state.tools.program {
         return Some(Action::Execute(program.clone()));
     }

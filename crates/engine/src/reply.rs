@@ -18,10 +18,11 @@ mod paths;
 mod placeholder;
 mod rejection;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use slipform_schema::universal;
-use slipform_types::{Repair, Reply};
+use slipform_types::{CHECKING_TOOL, Repair, Reply};
 
+use crate::action::ToolRun;
 use crate::call_plan::CallPlan;
 
 pub(crate) use action::{ActionReply, read_action};
@@ -35,6 +36,8 @@ use judge::Reading;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Acceptance {
     waiting: Option<Box<Waiting>>,
+    /// The number of calls so far that checked reported criteria.
+    criteria_calls: u32,
     pub(crate) clarity: ClarityRounds,
 }
 
@@ -50,6 +53,8 @@ struct Waiting {
 enum Wait {
     /// `paths_checked` for these files, sorted, without duplicates.
     Paths(Vec<String>),
+    /// `post_tool` for this check of criteria.
+    Criteria(ToolRun),
     /// The end of the scoring call with this id.
     Score(String),
 }
@@ -60,6 +65,24 @@ impl Acceptance {
         match self.waiting.as_deref() {
             Some(Waiting { wait: Wait::Paths(paths), .. }) => Some(paths),
             _ => None,
+        }
+    }
+
+    /// Returns the check of criteria that the runner has to make.
+    pub(crate) fn criteria_to_check(&self) -> Option<&ToolRun> {
+        match self.waiting.as_deref() {
+            Some(Waiting { wait: Wait::Criteria(call), .. }) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// Returns the check of these criteria, as a tool call.
+    fn criteria_call(&mut self, criteria: &[String]) -> ToolRun {
+        self.criteria_calls += 1;
+        ToolRun {
+            call_id: format!("reported-{}", self.criteria_calls),
+            name: CHECKING_TOOL.to_owned(),
+            arguments: json!({"checks": criteria}),
         }
     }
 
@@ -76,6 +99,14 @@ impl Acceptance {
     fn take_waiting_for_paths(&mut self) -> Option<Answer> {
         let waiting = self.waiting.take_if(|waiting| matches!(waiting.wait, Wait::Paths(_)));
         waiting.map(|waiting| waiting.answer)
+    }
+
+    /// Returns the answer that waits for this check of criteria, with the arguments of the check.
+    fn take_waiting_for_criteria(&mut self, call_id: &str) -> Option<(Answer, Value)> {
+        let is_it = |wait: &Wait| matches!(wait, Wait::Criteria(call) if call.call_id == call_id);
+        let Waiting { answer, wait } = *self.waiting.take_if(|waiting| is_it(&waiting.wait))?;
+        let Wait::Criteria(call) = wait else { return None };
+        Some((answer, call.arguments))
     }
 
     /// Returns the answer that waits for a score.

@@ -277,6 +277,9 @@ impl State {
             self.handle_internal_child_end(call_id, Err(reason));
             return Ok(());
         }
+        if self.handle_criteria_checked(call_id, output) {
+            return Ok(());
+        }
         self.tools.record_result(call_id, tool, output, error)?;
         self.end_step_if_over();
         Ok(())

@@ -18,14 +18,14 @@ use crate::changes::FileChanges;
 use crate::cite;
 use crate::contract::CompiledContract;
 use crate::conversation::PastRun;
-use crate::criteria::{self, DecidedCriterion};
+use crate::criteria::KnownCriteria;
 use crate::delegation::{KnownChild, child};
 use crate::envelope;
 use crate::error::Error;
 use crate::history::History;
 use crate::usage::reply_text;
 
-pub(crate) use step::{AnsweredCall, Step, Turn};
+pub(crate) use step::{AnsweredCall, Step, Turn, opening_id};
 use step::{PendingCall, PendingWork, answer_text};
 
 /// Steps per run, if the blueprint sets no limit.
@@ -118,10 +118,8 @@ pub(crate) struct ToolLoop {
     pub(crate) seen: Vec<String>,
     /// Files that tools changed.
     pub(crate) changes: FileChanges,
-    /// Criteria that checks decided.
-    pub(crate) decided: Vec<DecidedCriterion>,
-    /// Criteria that checks could not decide.
-    pub(crate) undecided: Vec<String>,
+    /// Criteria that checks have seen.
+    pub(crate) criteria: KnownCriteria,
 }
 
 impl ToolLoop {
@@ -309,18 +307,17 @@ impl ToolLoop {
         Ok(answers)
     }
 
-    /// Begins a step with the opening calls of a blueprint, before the first model call. Returns the
-    /// events that answer invalid calls.
+    /// Begins a step with the opening calls of a run and their ids, before the first model call. Returns
+    /// the events that answer invalid calls.
     pub(crate) fn begin_opening(
         &mut self,
         plan: CallPlan,
-        opening: &[Opening],
+        opening: Vec<(String, Opening)>,
         known: &[KnownChild],
         has_contract: bool,
     ) -> Vec<EventBody> {
         let (mut list, mut answers) = (Vec::new(), Vec::new());
-        for (index, call) in opening.iter().enumerate() {
-            let id = format!("opening-{}", index + 1);
+        for (id, call) in opening {
             let arguments = if call.arguments.is_null() { json!({}) } else { call.arguments.clone() };
             let called = ToolCall { id, name: call.tool.clone(), arguments: arguments.to_string() };
             let (pending, wrong) = self.check_call(called, known, CallForm::of(plan.protocol), has_contract);
@@ -347,8 +344,11 @@ impl ToolLoop {
             step.unanswered_call(call_id).ok_or(Error::Journal("`post_tool` without a pending tool call"))?;
         call.answer = Some(answer_text(output, error));
         if let (PendingWork::Tool(input), CHECKING_TOOL) = (&call.work, tool) {
-            criteria::record_decisions(&mut self.decided, input, output, is_opening);
-            criteria::record_undecided(&mut self.undecided, output);
+            if is_opening {
+                self.criteria.record_request(input, output);
+            } else {
+                self.criteria.record_call(input, output);
+            }
         }
         cite::record_seen_paths(&mut self.seen, tool, output);
         self.changes.record(tool, output);

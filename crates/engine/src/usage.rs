@@ -22,6 +22,8 @@ pub(crate) struct UsageLog {
     pub(crate) replies: Vec<String>,
     /// Documents that failed validation, oldest first.
     pub(crate) candidates: Vec<Value>,
+    /// The criteria of the result that only the model decided.
+    pub(crate) model_claims: Vec<String>,
     best: Option<BestCandidate>,
     flags: Vec<String>,
     /// The flags that backends set on replies so far.
@@ -124,6 +126,7 @@ impl UsageLog {
             schema_hash: contract.map(|contract| contract.definition.hash.clone()),
             unenforced: self.unenforced.clone(),
             flags: self.flags.clone(),
+            model_claims: self.model_claims.clone(),
         }
     }
 

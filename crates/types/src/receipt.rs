@@ -27,6 +27,9 @@ pub struct Receipt {
     pub unenforced: Vec<String>,
     /// Further properties of the result, such as `forced_close` or `placeholder`.
     pub flags: Vec<String>,
+    /// The criteria of the result that no check decided: whether they are met is the claim of the model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub model_claims: Vec<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

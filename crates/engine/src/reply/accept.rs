@@ -1,14 +1,15 @@
 //! Acceptance: the pipeline that every answer passes before it is the result of the run.
 //!
-//! [`State::examine`] takes a new answer in, whatever its source. Two stages need the runner: the
-//! answer waits in [`Acceptance`](super::Acceptance), and [`State::handle_paths_checked`] and
-//! [`State::handle_score`] continue at the same stage. No other code chooses a stage.
+//! [`State::examine`] takes a new answer in, whatever its source. Three stages need the runner: the
+//! answer waits in [`Acceptance`](super::Acceptance), and [`State::handle_criteria_checked`],
+//! [`State::handle_paths_checked`] and [`State::handle_score`] continue at the same stage. No other code
+//! chooses a stage.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use slipform_schema::{Violation, Violations};
-use slipform_types::{Blueprint, ChildEnd, Clarity, Outcome, Repair, RunErrorType, Success};
+use slipform_types::{Blueprint, CHECKING_TOOL, ChildEnd, Clarity, Outcome, Repair, RunErrorType, Success};
 
 use super::clarity::{ClarityVerdict, Score, read_score};
 use super::extract::extract;
@@ -18,7 +19,6 @@ use super::placeholder::placeholders;
 use super::rejection::{Rejection, violation};
 use super::{Answer, Content, ModelReply, Source, Wait};
 use crate::children::{INTERNAL_CHILDREN_MAX, children_limit_message};
-use crate::criteria;
 use crate::error::Error;
 use crate::prompt::RetryReason;
 use crate::state::{RETRIES_WITHOUT_CONTRACT, State};
@@ -37,7 +37,8 @@ enum Stage {
     ExtraRules,
     /// A retry did not replace content by placeholders.
     Placeholders,
-    /// The value reports decided criteria as they were decided.
+    /// The value reports all criteria as they were decided. The runner checks those that no check has
+    /// seen.
     Criteria,
     /// The files that the value names exist, and the changed files are reported as they were changed.
     /// `missing` holds the files that the runner did not find, once it has checked them.
@@ -92,6 +93,15 @@ impl State {
         let answer = answer.ok_or(Error::Journal("`paths_checked` without a pending path check"))?;
         self.accept(answer, Stage::CitedPaths { missing: Some(missing.to_vec()) });
         Ok(())
+    }
+
+    /// Continues with an answer once the criteria that it reports are checked. Returns false if no answer
+    /// waits for this call.
+    pub(crate) fn handle_criteria_checked(&mut self, call_id: &str, output: &Value) -> bool {
+        let Some((answer, input)) = self.acceptance.take_waiting_for_criteria(call_id) else { return false };
+        self.tools.criteria.record_report(&input, output);
+        self.accept(answer, Stage::Criteria);
+        true
     }
 
     /// Continues with an answer once another agent has scored it, or failed to.
@@ -184,7 +194,11 @@ impl State {
 
     fn compare_criteria(&mut self, answer: &Answer) -> Result<(), Stop> {
         let (Some(value), Some(agent)) = (answer.value(), self.examined_agent(answer)) else { return Ok(()) };
-        let contradicted = criteria::contradictions(&agent.checks, value, &self.tools.decided);
+        let unchecked = self.tools.criteria.unchecked(&agent.checks, value);
+        if !unchecked.is_empty() && self.tools.callables.find(CHECKING_TOOL).is_some() {
+            return Err(Stop::Wait(Wait::Criteria(self.acceptance.criteria_call(&unchecked))));
+        }
+        let contradicted = self.tools.criteria.contradictions(&agent.checks, value);
         if contradicted.is_empty() {
             return Ok(());
         }
@@ -288,11 +302,7 @@ impl State {
         for flag in &flags {
             self.usage.flag(flag);
         }
-        let known = criteria::criteria(&self.tools.decided, &self.tools.undecided);
-        if known.iter().any(|it| it.passed.is_none()) {
-            // No check decided these criteria, so the result depends on the claim of the model.
-            self.usage.flag("undecided_criteria");
-        }
+        let value = self.mark_claims(&answer.source, value);
         let model_reply = answer.source.model_reply();
         if model_reply.is_some() && self.has_called_nothing() {
             self.usage.flag("no_tool_called");
@@ -314,10 +324,28 @@ impl State {
         !self.tools.callables.is_empty() && self.tools.turns.is_empty() && self.history.past_runs.is_empty()
     }
 
-    /// Returns the agent whose `checks`, `cites`, `changes` and `clarity` apply to an answer. They
-    /// have no effect on the output of a program.
+    /// Marks the criteria that no check decided: the result depends on the claim of the model. A contract
+    /// without room for the mark keeps its value, and the receipt alone names the criteria.
+    fn mark_claims(&mut self, source: &Source, value: Value) -> Value {
+        let Some(agent) = self.agent_behind(source) else { return value };
+        let mut marked = value.clone();
+        let claims = self.tools.criteria.mark_claims(&agent.checks, &mut marked);
+        if !claims.is_empty() || self.tools.criteria.has_undecided() {
+            self.usage.flag("undecided_criteria");
+        }
+        self.usage.model_claims = claims;
+        let is_valid = self.contract().is_none_or(|contract| contract.violations(&marked).is_empty());
+        if is_valid { marked } else { value }
+    }
+
+    /// Returns the agent whose `checks`, `cites`, `changes` and `clarity` apply to an answer.
     fn examined_agent(&self, answer: &Answer) -> Option<Arc<Blueprint>> {
-        let is_program = matches!(answer.source, Source::Program(_));
+        self.agent_behind(&answer.source)
+    }
+
+    /// Returns the agent that wrote an answer, or `None` for a program.
+    fn agent_behind(&self, source: &Source) -> Option<Arc<Blueprint>> {
+        let is_program = matches!(source, Source::Program(_));
         self.task.as_ref().filter(|_| !is_program).map(|task| task.blueprint.clone())
     }
 

@@ -122,8 +122,10 @@ impl Step {
     /// Takes the arguments of opening calls from a blueprint whose placeholders are filled in. A step that was folded
     /// from the journal has the placeholders of variables instead of their values.
     pub(crate) fn fill_opening(&mut self, opening: &[Opening]) {
-        for (call, filled) in self.calls.iter_mut().zip(opening).filter(|_| self.is_opening) {
-            if let PendingWork::Tool(arguments) = &mut call.work
+        for (index, filled) in opening.iter().enumerate().filter(|_| self.is_opening) {
+            let id = opening_id(index);
+            if let Some(call) = self.calls.iter_mut().find(|call| call.id == id)
+                && let PendingWork::Tool(arguments) = &mut call.work
                 && call.answer.is_none()
                 && !filled.arguments.is_null()
             {
@@ -178,6 +180,11 @@ impl Step {
             is_opening: self.is_opening,
         }
     }
+}
+
+/// Returns the id of an opening call of a blueprint.
+pub(crate) fn opening_id(index: usize) -> String {
+    format!("opening-{}", index + 1)
 }
 
 /// Returns the answer to a call as the model reads it.
