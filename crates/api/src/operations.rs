@@ -96,9 +96,11 @@ pub struct StatsRow {
     pub model: Option<String>,
     /// Ended runs.
     pub runs: i64,
-    /// Runs that have a result.
+    /// Runs that have a result other than a reported error.
     pub completed: i64,
-    /// Share of ended runs that have a result, from 0 to 1.
+    /// Runs whose result is a universal response that reports an error. They are not in `completed`.
+    pub reported_errors: i64,
+    /// Share of ended runs that have a result other than a reported error, from 0 to 1.
     pub success_rate: f64,
     /// Completed runs without retries or escalations.
     pub first_pass: i64,

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::{backends, output};
 
 /// The column headings. The first [`TEXT_COLUMNS`] columns contain text, the others numbers.
-const HEADINGS: [&str; 12] = [
+const HEADINGS: [&str; 13] = [
     "agent",
     "backend",
     "model",
@@ -19,6 +19,7 @@ const HEADINGS: [&str; 12] = [
     "retries",
     "missing submits",
     "escalations",
+    "reported errors",
     "tokens/result",
     "p50",
     "p95",
@@ -85,6 +86,7 @@ fn cells(row: &StatsRow, backend: &str) -> Cells {
         row.retries.to_string(),
         row.missing_submits.to_string(),
         row.escalations.to_string(),
+        row.reported_errors.to_string(),
         row.tokens_per_valid_result.map_or_else(nothing, |tokens| format!("{tokens:.0}")),
         row.p50_ms.map_or_else(nothing, duration),
         row.p95_ms.map_or_else(nothing, duration),
@@ -104,6 +106,7 @@ fn total(rows: &[StatsRow]) -> StatsRow {
         model: None,
         runs,
         completed,
+        reported_errors: sum(|row| row.reported_errors),
         success_rate: share(completed, runs).unwrap_or_default(),
         first_pass,
         first_pass_rate: share(first_pass, completed),
@@ -146,6 +149,7 @@ mod tests {
             model: backend.map(|_| "m".to_owned()),
             runs,
             completed,
+            reported_errors: 2,
             success_rate: share(completed, runs).unwrap_or_default(),
             first_pass,
             first_pass_rate: share(first_pass, completed),
@@ -169,11 +173,11 @@ mod tests {
         assert_eq!(
             table(&rows),
             [
-                "agent     backend   model  runs  success  first pass  retries  missing submits  escalations  tokens/result     p50         p95",
-                "reviewer  -         -         2    0.0 %           -        3                1            0              -       -           -",
-                "reviewer  lmstudio  m         8   75.0 %      50.0 %        3                1            0           1000  999 ms      59.9 s",
-                "reviewer  total     -        10   60.0 %      50.0 %        6                2            0           1000       -           -",
-                "writer    claude    m         1  100.0 %     100.0 %        3                1            0             55   2.0 s  2 min 00 s",
+                "agent     backend   model  runs  success  first pass  retries  missing submits  escalations  reported errors  tokens/result     p50         p95",
+                "reviewer  -         -         2    0.0 %           -        3                1            0                2              -       -           -",
+                "reviewer  lmstudio  m         8   75.0 %      50.0 %        3                1            0                2           1000  999 ms      59.9 s",
+                "reviewer  total     -        10   60.0 %      50.0 %        6                2            0                4           1000       -           -",
+                "writer    claude    m         1  100.0 %     100.0 %        3                1            0                2             55   2.0 s  2 min 00 s",
             ]
         );
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use slipform_store::{Counts, Millis, Swept};
-use slipform_types::{EventBody, Receipt, RunStatus};
+use slipform_types::{EventBody, Receipt, RunStatus, UniversalResponse};
 
 /// Upper bounds of the duration histogram's buckets, in seconds.
 const BOUNDS: [f64; 10] = [0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0];
@@ -18,6 +18,7 @@ pub(crate) struct Metrics {
     failed: AtomicU64,
     stopped: AtomicU64,
     first_pass: AtomicU64,
+    reported_errors: AtomicU64,
     retries: AtomicU64,
     repairs: AtomicU64,
     escalations: AtomicU64,
@@ -54,7 +55,11 @@ impl Metrics {
         }
         for body in events {
             match body {
-                EventBody::Result { receipt, .. } => self.receipt(receipt),
+                EventBody::Result { receipt, result_data, .. } => {
+                    let is_error = result_data.as_ref().is_some_and(UniversalResponse::reports_error);
+                    add(&self.reported_errors, is_error.into());
+                    self.receipt(receipt, is_error);
+                }
                 EventBody::RunCompleted { error: Some(error), .. } => {
                     add(&self.retries, error.retry_count.into())
                 }
@@ -73,8 +78,8 @@ impl Metrics {
         add(&self.duration_ms_sum, milliseconds);
     }
 
-    fn receipt(&self, receipt: &Receipt) {
-        if receipt.retries == 0 && receipt.rungs.len() <= 1 {
+    fn receipt(&self, receipt: &Receipt, is_error: bool) {
+        if !is_error && receipt.retries == 0 && receipt.rungs.len() <= 1 {
             add(&self.first_pass, 1);
         }
         add(&self.retries, receipt.retries.into());
@@ -103,7 +108,16 @@ impl Metrics {
             .collect();
         family("slipform_runs_total", "counter", "Ended runs by status.", &ended);
         let simple = [
-            ("slipform_first_pass_total", "Completed runs without retries or escalations.", &self.first_pass),
+            (
+                "slipform_first_pass_total",
+                "Completed runs without retries, escalations or a reported error.",
+                &self.first_pass,
+            ),
+            (
+                "slipform_reported_errors_total",
+                "Completed runs whose universal response reports an error.",
+                &self.reported_errors,
+            ),
             (
                 "slipform_retries_total",
                 "Model calls repeated because a reply did not satisfy its contract.",
@@ -127,13 +141,13 @@ impl Metrics {
         for (name, help, counter) in simple {
             family(name, "counter", help, &one(get(counter)));
         }
-        let completed = get(&self.completed);
+        let completed = get(&self.completed).saturating_sub(get(&self.reported_errors));
         let rate = if completed == 0 { 0.0 } else { get(&self.first_pass) as f64 / completed as f64 };
         let rate = vec![(String::new(), format!("{rate:.4}"))];
         family(
             "slipform_first_pass_rate",
             "gauge",
-            "Share of completed runs without retries or escalations.",
+            "Share of completed runs without a reported error that had no retries or escalations.",
             &rate,
         );
         let by_status: Vec<_> = counts

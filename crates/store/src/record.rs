@@ -470,8 +470,10 @@ pub struct AgentStats {
     pub model: Option<String>,
     /// Ended runs.
     pub runs: i64,
-    /// Runs that have a result.
+    /// Runs that have a result other than a reported error.
     pub completed: i64,
+    /// Runs whose result is a universal response that reports an error.
+    pub reported_errors: i64,
     /// Completed runs without retries or escalations.
     pub first_pass: i64,
     /// Model calls repeated because a reply did not satisfy the contract.
@@ -510,6 +512,8 @@ pub struct RunFacts {
     pub retries: i64,
     /// Replies that should have called `submit_result` and did not.
     pub missing_submits: i64,
+    /// Whether the result is a universal response that reports an error.
+    pub is_reported_error: bool,
     /// Moves to the next tier of the escalation ladder.
     pub escalations: i64,
     /// Input and output tokens.

@@ -45,6 +45,12 @@ pub struct UniversalResponse {
 }
 
 impl UniversalResponse {
+    /// Returns whether a result is a universal response that reports an error instead of a result.
+    pub fn reports_error(result: &Value) -> bool {
+        let is_error = |name: &str| result[name] == "error";
+        is_error("response_type") && is_error("status") && result["message"].is_string()
+    }
+
     /// Creates the response for a failed run.
     pub fn of_error(error: &RunError) -> UniversalResponse {
         let mut message = error.message.clone();

@@ -140,7 +140,7 @@ fn failed_reply(cause: Option<RunErrorType>, errors: &[String]) -> Option<(&'sta
 /// Returns the payload for the end of a run. It has an error code but no message, so that a text search finds
 /// each failure once.
 fn completed(run: &RunFacts, status: RunStatus, error: Option<&RunError>) -> Value {
-    let success = status == RunStatus::Completed;
+    let success = status == RunStatus::Completed && !run.is_reported_error;
     let mut payload = json!({
         "success": success,
         "status": status.name(),
@@ -154,6 +154,9 @@ fn completed(run: &RunFacts, status: RunStatus, error: Option<&RunError>) -> Val
     });
     if let Some(parent) = &run.parent_session_id {
         payload["parent_session_id"] = json!(parent);
+    }
+    if run.is_reported_error {
+        payload["reported_error"] = json!(true);
     }
     if let Some(error) = error {
         payload["error_code"] = json!(error.kind.name());
@@ -246,6 +249,10 @@ mod tests {
                 2000-02-29T00:00:00.007Z orchestrator.specialist.completed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"success":true,"status":"completed","backend":"small","first_pass":false,"retries":1,"missing_submits":0,"escalations":0,"tokens":40,"duration_ms":12}
             "#]],
         );
+        let reported =
+            RunFacts { agent_name: "writer".to_owned(), is_reported_error: true, ..RunFacts::default() };
+        let payload = completed(&reported, RunStatus::Completed, None);
+        assert_eq!((&payload["success"], &payload["reported_error"]), (&json!(false), &json!(true)));
         let failed = |kind: &str| {
             let error = json!({"type": kind, "message": "Verification failed", "last_output": "secret"});
             json!({"event_type": "run_completed", "status": "failed", "error": error})

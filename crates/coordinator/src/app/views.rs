@@ -178,6 +178,7 @@ pub(super) fn stats(stats: AgentStats) -> StatsRow {
         model: stats.model,
         runs: stats.runs,
         completed: stats.completed,
+        reported_errors: stats.reported_errors,
         first_pass: stats.first_pass,
         retries: stats.retries,
         missing_submits: stats.missing_submits,

@@ -73,7 +73,7 @@ async fn stats_have_one_row_per_agent_and_backend() {
         let mut row = json!({
             "agent_name": "writer", "backend": backend, "model": backend.map(|_| "m"), "runs": 1, "completed": 1, "success_rate": 1.0,
             "first_pass": 1, "first_pass_rate": 1.0, "retries": 0, "missing_submits": 0, "escalations": 0,
-            "tokens": 40, "tokens_per_valid_result": 40.0, "p50_ms": null, "p95_ms": null,
+            "reported_errors": 0, "tokens": 40, "tokens_per_valid_result": 40.0, "p50_ms": null, "p95_ms": null,
         });
         row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         row
@@ -84,6 +84,24 @@ async fn stats_have_one_row_per_agent_and_backend() {
     assert_eq!(rows, json!([row(None, nothing), row(Some("large"), json!({})), row(Some("small"), retried)]));
     let agents = server.get("/stats").send().await.ok(200);
     assert_eq!(agents.as_array().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn reported_errors_are_counted_apart_from_results() {
+    let server = TestServer::open().await;
+    for (kind, status) in [("error", "error"), ("verification", "FAIL")] {
+        server.submit("writer").await;
+        let mut work = server.claim(&server.runner().await).await;
+        let data = json!({"response_type": kind, "status": status, "message": "No."});
+        let end = result(json!({"result_data": data}));
+        server.post("/runner/finish", &work.message(&json!([end, completed()]))).send().await.ok(200);
+    }
+    let rows = server.get("/stats").send().await.ok(200);
+    let numbers = ["runs", "completed", "reported_errors", "first_pass"].map(|name| rows[0][name].clone());
+    assert_eq!(numbers, [json!(2), json!(1), json!(1), json!(1)], "{rows}");
+    assert_eq!(rows[0]["success_rate"], json!(0.5));
+    let metrics = server.get("/metrics").send().await;
+    assert!(metrics.text.contains("slipform_reported_errors_total 1\n"), "{}", metrics.text);
 }
 
 #[tokio::test]

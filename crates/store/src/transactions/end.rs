@@ -2,6 +2,7 @@
 
 use slipform_types::{
     ChildEnd, EventBody, ExecutionMode, Receipt, RunError, RunErrorType, RunId, RunStatus, Salvage,
+    UniversalResponse,
 };
 
 use super::encoding::{EncodedEvent, encode_events, from_json, read_status, to_json};
@@ -67,9 +68,13 @@ async fn store_outcome(
     appends: Option<i64>,
 ) -> Result<(), Error> {
     let (mut ended, mut error, mut retries, mut last_receipt) = (RunStatus::Failed, None, None, None);
+    let mut is_reported_error = false;
     for body in bodies {
         match body {
-            EventBody::Result { receipt, .. } => last_receipt = Some(receipt),
+            EventBody::Result { receipt, result_data, .. } => {
+                last_receipt = Some(receipt);
+                is_reported_error = result_data.as_ref().is_some_and(UniversalResponse::reports_error);
+            }
             EventBody::RunCompleted { status, error: failure, receipt, .. } => {
                 ended = *status;
                 last_receipt = last_receipt.or(receipt.as_ref());
@@ -87,7 +92,7 @@ async fn store_outcome(
         "UPDATE runs SET status = $2, error = $3, retry_count = COALESCE($4, retry_count), end_seq = $5, finished_at = {now},
             available_at = NULL, lease_until = NULL, runner_id = NULL, appends = COALESCE($6, appends),
             backend = COALESCE($7, backend), escalations = $8, missing_submits = $9, input_tokens = $10, output_tokens = $11,
-            model = COALESCE($12, model)
+            model = COALESCE($12, model), is_reported_error = $13
          WHERE run_id = $1",
         vec![
             run.as_str().into(),
@@ -102,6 +107,7 @@ async fn store_outcome(
             count(|receipt| receipt.tokens.input).into(),
             count(|receipt| receipt.tokens.output).into(),
             rung.map(|rung| rung.model.as_str()).into(),
+            i64::from(is_reported_error).into(),
         ],
     )])
     .await

@@ -20,7 +20,7 @@ const EVENTS: &str = "SELECT {transaction}, position, seq, session_id, run_id, a
      FROM events WHERE {after} AND {settled} ORDER BY {order} LIMIT $3";
 
 const FACTS: &str = "SELECT run_id, agent_name, parent_session_id, backend, retry_count, COALESCE(missing_submits, 0),
-        COALESCE(escalations, 0), COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0), finished_at - started_at
+        COALESCE(is_reported_error, 0), COALESCE(escalations, 0), COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0), finished_at - started_at
      FROM runs WHERE run_id IN ({each})";
 
 /// Returns events of all sessions after a position.
@@ -57,6 +57,7 @@ fn read(mut row: Row) -> Result<(RunId, RunFacts), Error> {
         backend: row.optional_text()?,
         retries: row.integer()?,
         missing_submits: row.integer()?,
+        is_reported_error: row.integer()? != 0,
         escalations: row.integer()?,
         tokens: row.integer()?,
         duration_ms: row.optional_integer()?,

@@ -9,7 +9,9 @@ use crate::tx::{Row, Tx};
 /// Percentiles use the nearest rank: the shortest duration that at least that share of runs does not exceed.
 /// Runs that ended without a claim have no duration and sort last.
 const STATS: &str = "WITH ended AS (
-        SELECT agent_name, backend, model, status, retry_count, COALESCE(missing_submits, 0) AS missing_submits,
+        SELECT agent_name, backend, model, retry_count,
+            CASE WHEN status = 'completed' THEN 1 - COALESCE(is_reported_error, 0) ELSE 0 END AS has_result,
+            CASE WHEN status = 'completed' THEN COALESCE(is_reported_error, 0) ELSE 0 END AS is_reported_error, COALESCE(missing_submits, 0) AS missing_submits,
             COALESCE(escalations, 0) AS escalations,
             COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0) AS tokens, finished_at - started_at AS duration
         FROM runs
@@ -20,8 +22,8 @@ const STATS: &str = "WITH ended AS (
         FROM ended
      )
      SELECT agent_name, backend, model, count(*),
-        CAST(sum(CASE WHEN status = 'completed' THEN 1 ELSE 0 END) AS BIGINT),
-        CAST(sum(CASE WHEN status = 'completed' AND retry_count = 0 AND escalations = 0 THEN 1 ELSE 0 END) AS BIGINT),
+        CAST(sum(has_result) AS BIGINT), CAST(sum(is_reported_error) AS BIGINT),
+        CAST(sum(CASE WHEN has_result = 1 AND retry_count = 0 AND escalations = 0 THEN 1 ELSE 0 END) AS BIGINT),
         CAST(sum(retry_count) AS BIGINT), CAST(sum(missing_submits) AS BIGINT), CAST(sum(escalations) AS BIGINT),
         CAST(sum(tokens) AS BIGINT),
         min(CASE WHEN place = (measured * 50 + 99) / 100 THEN duration END),
@@ -42,6 +44,7 @@ fn read(mut row: Row) -> Result<AgentStats, Error> {
         model: row.optional_text()?.filter(|model| !model.is_empty()),
         runs: row.integer()?,
         completed: row.integer()?,
+        reported_errors: row.integer()?,
         first_pass: row.integer()?,
         retries: row.integer()?,
         missing_submits: row.integer()?,

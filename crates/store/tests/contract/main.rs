@@ -112,6 +112,7 @@ slipform_testkit::on_each_database!(crate::support::Fixture, [sqlite, memory, po
         check_of_intact_database_finds_nothing;
     stats:
         stats_are_grouped_by_agent_and_backend
+        reported_errors_are_not_counted_as_results
         runs_without_receipt_are_counted
         tokens_of_lost_run_are_counted
         implausible_token_counts_are_capped

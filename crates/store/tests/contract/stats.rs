@@ -1,5 +1,6 @@
 //! Statistics and milestones.
 
+use serde_json::json;
 use slipform_store::{AgentStats, Milestone, Position, RunFacts, StatsFilter, SweepLimits};
 use slipform_testkit::wait_until_async;
 use slipform_types::{
@@ -73,6 +74,7 @@ pub(crate) async fn stats_are_grouped_by_agent_and_backend(test: &Fixture) {
             model: Some("m".to_owned()),
             runs,
             completed,
+            reported_errors: 0,
             first_pass,
             retries,
             missing_submits,
@@ -94,6 +96,22 @@ pub(crate) async fn stats_are_grouped_by_agent_and_backend(test: &Fixture) {
     let since = |since| StatsFilter { agent_name: None, since: Some(since) };
     assert_eq!(stats(test, since(1)).await, all);
     assert!(stats(test, since(i64::MAX)).await.is_empty());
+}
+
+pub(crate) async fn reported_errors_are_not_counted_as_results(test: &Fixture) {
+    let response = |kind: &str, status: &str| {
+        let data = json!({"response_type": kind, "status": status, "message": "m"});
+        let result_data = Some(data);
+        let mut bodies = completed(receipt(&["small"], 0, 0));
+        bodies[0] = EventBody::Result { result_text: None, result_data, receipt: receipt(&["small"], 0, 0) };
+        bodies
+    };
+    run_to_end(test, "verification", response("verification", "FAIL")).await;
+    run_to_end(test, "verification", response("error", "error")).await;
+    run_to_end(test, "verification", failed(receipt(&["small"], 0, 0))).await;
+    let counted = stats(test, StatsFilter::default()).await;
+    let numbers = |row: &AgentStats| (row.runs, row.completed, row.reported_errors, row.first_pass);
+    assert_eq!(counted.iter().map(numbers).collect::<Vec<_>>(), [(3, 1, 1, 1)]);
 }
 
 pub(crate) async fn runs_without_receipt_are_counted(test: &Fixture) {
