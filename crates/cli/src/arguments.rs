@@ -28,8 +28,8 @@ Examples:
 Backend: slipform.toml, otherwise OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_API_KEY or OLLAMA_HOST, otherwise the
 embedded model (fetch it with slipform model pull).
 
-Exit status: 0 valid result · 1 the run failed · 2 bad usage, config, agent or schema · 3 backend unreachable or
-refused · 130 interrupted";
+Exit status: 0 valid result · 1 the run failed, or --gate refused its result · 2 bad usage, config, agent or schema ·
+3 backend unreachable or refused · 130 interrupted";
 
 const ORCHESTRATE_EXAMPLES: &str = "\
 Examples:
@@ -77,10 +77,11 @@ Examples:
   slipform stats                                           this project's finished runs
   slipform stats --agent reviewer --json                   one agent, as JSON
 
-success        runs with a valid result
-first pass     results without retry or escalation
-tokens/result  tokens of all runs, including failed ones, per valid result
-p50, p95       percentiles of the duration from the first claim to the end";
+success          runs with a valid result that reports no error
+first pass       results without retry or escalation
+reported errors  runs whose universal response is an error
+tokens/result    tokens of all runs, including failed ones, per valid result
+p50, p95         percentiles of the duration from the first claim to the end";
 
 /// Runs AI agents whose output satisfies a JSON Schema, or returns a typed failure
 #[derive(Debug, Parser)]
@@ -176,6 +177,10 @@ pub(crate) struct Run {
     /// Reject results that contain only placeholders after a failed attempt
     #[arg(long)]
     pub(crate) reject_placeholders: bool,
+
+    /// Exit with 1 if the result is a universal response that is FAIL, PARTIAL or an error
+    #[arg(long)]
+    pub(crate) gate: bool,
 
     #[command(flatten)]
     pub(crate) target: RunTarget,

@@ -132,5 +132,9 @@ fn verdict(response: &UniversalResponse) -> String {
     };
     let Some(checked) = &response.verification_data else { return verdict.to_owned() };
     let passed = checked.checks.iter().filter(|check| check.passed).count();
-    format!("{verdict}, {passed} of {}", output::counted(checked.checks.len(), "check"))
+    let claims = match checked.checks.iter().filter(|check| sections::is_claim(check)).count() {
+        0 => String::new(),
+        count => format!(", {count} by the model's word"),
+    };
+    format!("{verdict}, {passed} of {}{claims}", output::counted(checked.checks.len(), "check"))
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use slipform_schema::universal;
 use slipform_types::{
-    AnswerData, ClarityData, ErrorDetails, Finding, Level, PlanStep, PlanningData, ResearchData,
+    AnswerData, Check, ClarityData, ErrorDetails, Finding, Level, PlanStep, PlanningData, ResearchData,
     VerificationData,
 };
 
@@ -60,14 +60,27 @@ pub(super) fn verification(page: &mut Page, verification: &VerificationData) {
     page.gap();
     for check in &verification.checks {
         let (mark, colour) = if check.passed { ("✓", Colour::Green) } else { ("✗", Colour::Red) };
-        page.item(INDENT, mark, Some(colour), &one_line(&check.criterion));
+        let claim = if is_claim(check) { " (the model's word)" } else { "" };
+        page.item(INDENT, mark, Some(colour), &format!("{}{claim}", one_line(&check.criterion)));
         if let Some(note) = check.note.as_deref().filter(|note| !note.trim().is_empty()) {
             page.text(INDENT + 2, note);
         }
-        outline::members(page, INDENT + 2, &check.more);
+        let mut more = check.more.clone();
+        if is_claim(check) {
+            more.shift_remove(DECIDED_BY);
+        }
+        outline::members(page, INDENT + 2, &more);
     }
     list(page, "Suggestions", verification.suggestions.as_deref());
     rest(page, &verification.more);
+}
+
+/// The member of a check that says who decided it.
+const DECIDED_BY: &str = "decided_by";
+
+/// Returns whether no check decided a criterion, so that its result is the claim of the model.
+pub(super) fn is_claim(check: &Check) -> bool {
+    check.more.get(DECIDED_BY).is_some_and(|by| by == "model")
 }
 
 pub(super) fn clarity(page: &mut Page, clarity: &ClarityData) {

@@ -217,7 +217,7 @@ fn failed_checks_are_marked_and_suggestions_listed() {
         "verification_data": {
             "checks": [
                 {"criterion": "It builds", "passed": true},
-                {"criterion": "It is tested", "passed": false, "note": "No test names it.", "line": 3},
+                {"criterion": "It is tested", "passed": false, "note": "No test names it.", "line": 3, "decided_by": "model"},
             ],
             "suggestions": ["Write a test."],
         },
@@ -225,12 +225,12 @@ fn failed_checks_are_marked_and_suggestions_listed() {
     check(
         &given,
         &expect![[r#"
-        Verification: PARTIAL, 1 of 2 checks
+        Verification: PARTIAL, 1 of 2 checks, 1 by the model's word
 
         One of two.
 
           ✓ It builds
-          ✗ It is tested
+          ✗ It is tested (the model's word)
             No test names it.
             line: 3
 

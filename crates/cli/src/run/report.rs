@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::{Value, json};
 use slipform_api::{Code, Error, RunResult, RunView};
-use slipform_types::{RunError, RunErrorType, SessionId};
+use slipform_types::{ResponseStatus, RunError, RunErrorType, SessionId};
 
 use crate::arguments::{Printing, Run};
 use crate::coordinator;
@@ -63,13 +63,33 @@ pub(super) fn show(arguments: &Run, ended: &EndedRun, project: &Path) -> Result<
         save(ended, project);
         return Ok(Exit::Invalid);
     }
-    let Some(error) = error else { return Ok(Exit::Valid) };
+    let Some(error) = error else {
+        let refused = arguments.gate.then(|| refused_by_gate(&ended.result)).flatten();
+        return Ok(match refused {
+            Some(status) => {
+                output::lines([format!("slipform: the response is {status}, which `--gate` refuses")]);
+                Exit::Invalid
+            }
+            None => Exit::Valid,
+        });
+    };
     print_error(&error);
     let has_replies = ended.result.salvage.as_ref().is_some_and(|salvage| !salvage.replies.is_empty());
     if !arguments.printing.json && has_replies {
         save(ended, project);
     }
     Ok(exit(error.kind))
+}
+
+/// Returns the status of a universal response that `--gate` refuses. It lets all other results pass.
+fn refused_by_gate(result: &RunResult) -> Option<&'static str> {
+    let response = pretty::response(result.result_data.as_ref()?)?;
+    match response.status {
+        ResponseStatus::Fail => Some("FAIL"),
+        ResponseStatus::Partial => Some("PARTIAL"),
+        ResponseStatus::Error => Some("an error"),
+        ResponseStatus::Pass | ResponseStatus::Success | ResponseStatus::NeedsClarification => None,
+    }
 }
 
 fn result(arguments: &Run, result: &RunResult) -> Result<()> {

@@ -4,7 +4,8 @@
 //! - [`support`]: [`support::Project`] (a project folder), [`support::serve`] (a coordinator) and
 //!   [`support::request`] (one HTTP request). Models are scripted servers from `slipform_testkit`.
 //! - One run: [`run`], [`results`], [`universal`], [`embedded`], [`executor`].
-//! - Several agents: [`orchestrate`], [`child_agents`], [`tools_and_delegation`], [`roles`].
+//! - Several agents: [`orchestrate`], [`child_agents`], [`tools_and_delegation`], [`roles`],
+//!   [`verification`].
 //! - Tools and secrets: [`edits`], [`changes`], [`protection`], [`secrets`].
 //! - Other commands: [`check`], [`agents`], [`coordinators`], [`model`], [`stats`], [`spans`].
 //! - The documentation's examples and the API description: [`docs`], [`api`].
@@ -34,3 +35,4 @@ mod stats;
 mod support;
 mod tools_and_delegation;
 mod universal;
+mod verification;
