@@ -221,7 +221,7 @@ pub struct RunResult {
     /// The receipt: strategy, calls, retries, repairs and tokens.
     #[schema(value_type = Option<Object>)]
     pub receipt: Option<Value>,
-    /// Usable parts of a failed run.
+    /// Usable parts of a failed run, and the subtasks of an incomplete one.
     #[schema(value_type = Option<Object>)]
     pub salvage: Option<Salvage>,
 }

@@ -108,7 +108,7 @@ async fn result(api: &dyn CallerApi, session: &SessionId, form: ResultFormat) ->
     let view: ResultView = api.session_result(session).await?;
     if form == ResultFormat::Full {
         output::data(&serde_json::to_value(&view)?)?;
-        return Ok(exit(view.error.as_ref()));
+        return Ok(exit(view.error.as_ref(), &view.result));
     }
     print_result(view.error.as_ref(), &view.result, form)
 }
@@ -135,12 +135,12 @@ fn print_result(error: Option<&Value>, result: &RunResult, form: ResultFormat) -
             (None, text) => output::text(text.as_deref().unwrap_or_default())?,
         }
     }
-    Ok(exit(error))
+    Ok(exit(error, result))
 }
 
-/// Returns the exit status of a run with this error, the same as `slipform run` has.
-fn exit(error: Option<&Value>) -> Exit {
-    let Some(error) = error else { return Exit::Valid };
+/// Returns the exit status of a run with this error or result, the same as `slipform run` has.
+fn exit(error: Option<&Value>, result: &RunResult) -> Exit {
+    let Some(error) = error else { return crate::run::report::completed_exit(result) };
     serde_json::from_value(error["type"].clone()).map_or(Exit::Invalid, crate::run::report::exit)
 }
 

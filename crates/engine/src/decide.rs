@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 use slipform_schema::impossible_part;
 use slipform_types::{
-    AgentCard, CHECKING_TOOL, CallError, CallErrorKind, ChildEnd, EventBody, Failure, Opening, Outcome,
-    Protocol, RUN_FAILS, Reply, RunError, RunErrorType, Rung as ReceiptRung, SchemaForm, StopReason,
-    Strategy, ToolCall, UniversalResponse,
+    AgentCard, CHECKING_TOOL, CallError, CallErrorKind, ChildEnd, EventBody, Failure, INCOMPLETE, Opening,
+    Outcome, Protocol, RUN_FAILS, Reply, RunError, RunErrorType, Rung as ReceiptRung, Salvage, SchemaForm,
+    StopReason, Strategy, ToolCall, UniversalResponse,
 };
 
 use crate::call_plan::{CallPlan, PlannedCall, RequestKind};
@@ -96,11 +96,7 @@ impl State {
     fn start_ready_subtasks(&mut self) {
         let Some(end) = self.children.start_ready_subtasks() else { return };
         match end {
-            SubtasksEnd::Summarize => {
-                let Some(orchestration) = &mut self.children.orchestration else { return };
-                self.task = Some(orchestration.begin_summarizing(self.ladder.backend()));
-                self.enter_rung(self.ladder.rung.index);
-            }
+            SubtasksEnd::Summarize => self.ask_for_summary(),
             SubtasksEnd::PlanAgain => {
                 if let Err(error) = self.ask_for_subtask_plan() {
                     self.end(RunErrorType::ToolFailed, error.to_string());
@@ -108,6 +104,29 @@ impl State {
             }
             SubtasksEnd::Fail { message, errors } => self.fail(RunErrorType::ToolFailed, message, errors),
         }
+    }
+
+    /// Asks for the summary of the subtasks that are done.
+    fn ask_for_summary(&mut self) {
+        let Some(orchestration) = &mut self.children.orchestration else { return };
+        self.task = Some(orchestration.begin_summarizing(self.ladder.backend()));
+        if orchestration.is_incomplete() {
+            self.usage.flag(INCOMPLETE);
+        }
+        self.enter_rung(self.ladder.rung.index);
+    }
+
+    /// Asks for the summary if a plan is missing and earlier plans have results, which failing the run would
+    /// withhold. Returns whether it did.
+    pub(crate) fn summarize_without_plan(&mut self) -> bool {
+        let orchestration = self.children.orchestration.as_ref();
+        let has_results = orchestration.is_some_and(|it| it.can_summarize_without_plan());
+        if has_results {
+            // Invalid plans are not candidates for the result.
+            self.usage.clear_candidates();
+            self.ask_for_summary();
+        }
+        has_results
     }
 
     /// Decides on a reply: begins a step if it calls tools, otherwise examines its answer.
@@ -278,15 +297,20 @@ impl State {
         self.ladder.call = Some(planned);
     }
 
-    /// Fails the run because of its last answer.
+    /// Fails the run because of its last answer. If the answer is a further plan, summarizes the subtasks that are
+    /// done instead.
     pub(crate) fn fail_answer(&mut self, kind: RunErrorType, message: String, errors: Vec<String>) {
+        let summarizes = self.summarize_without_plan();
+        let consequence = if summarizes { "the completed subtasks are summarized" } else { RUN_FAILS };
         self.decisions.note(EventBody::ValidationFailed {
             errors: errors.clone(),
-            consequence: RUN_FAILS.to_owned(),
+            consequence: consequence.to_owned(),
             cause: Some(kind),
             correction: None,
         });
-        self.fail(kind, message, errors);
+        if !summarizes {
+            self.fail(kind, message, errors);
+        }
     }
 
     /// Enters the next rung, or fails the run if no rung is left.
@@ -352,17 +376,24 @@ impl State {
             response: None,
         };
         error.response = self.response(&error);
-        let mut salvage = self.usage.salvage(self.final_contract());
-        // The results of finished subtasks are kept in the salvage.
-        if let Some(report) =
-            self.children.orchestration.as_ref().and_then(|orchestration| orchestration.report())
-        {
-            salvage.best_candidate = Some(report);
-            salvage.valid_parts = None;
-        }
+        let salvage = self.salvage();
         let receipt = self.usage.receipt(self.usage.strategy, self.final_contract(), Vec::new());
         let failure = Failure { error, salvage, receipt };
         self.decisions.set_outcome(Outcome::Failed(Box::new(failure)));
+    }
+
+    /// Returns the data that a failed run leaves behind, with the results of its subtasks.
+    fn salvage(&self) -> Salvage {
+        let mut salvage = self.usage.salvage(self.final_contract());
+        let Some(orchestration) = &self.children.orchestration else { return salvage };
+        salvage.subtasks = orchestration.outcomes();
+        // Before the summary, a candidate is a plan. An invalid summary is closer to the result than the subtasks.
+        let has_summary = orchestration.is_summarizing() && salvage.best_candidate.is_some();
+        if !salvage.subtasks.is_empty() && !has_summary {
+            salvage.best_candidate = Some(json!({"subtasks": salvage.subtasks}));
+            salvage.valid_parts = None;
+        }
+        salvage
     }
 
     /// Returns the contract of the final result, even while the engine asks for a plan.

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use slipform_types::{
-    AgentCard, BackendInfo, BackendKind, Blueprint, ChildEnd, ContractOptions, EventBody, RunStatus, Subtask,
+    AgentCard, BackendInfo, BackendKind, Blueprint, ChildEnd, ContractOptions, EventBody, RunStatus, Salvage,
+    Subtask, SubtaskOutcome,
 };
 
 use crate::children::{INTERNAL_CHILDREN_MAX, children_limit_message};
@@ -47,6 +48,9 @@ pub(crate) struct Orchestration {
     phase: Phase,
     /// The number of plans so far.
     plans: u32,
+    /// Whether the latest plan repeats only subtasks that are done. The model then has no other way to do what
+    /// failed.
+    is_plan_exhausted: bool,
     subtask_states: Vec<SubtaskState>,
 }
 
@@ -59,11 +63,11 @@ pub(crate) struct SubtaskStart {
 
 /// What follows when no subtask is running.
 pub(crate) enum SubtasksEnd {
-    /// All subtasks are done: ask for the summary.
+    /// All subtasks are done, or some are and another plan is not allowed: ask for the summary.
     Summarize,
     /// Subtasks failed: ask for another plan.
     PlanAgain,
-    /// Subtasks failed, and another plan is not allowed: fail the run.
+    /// No subtask is done, and another plan is not allowed: fail the run.
     Fail { message: String, errors: Vec<String> },
 }
 
@@ -78,7 +82,8 @@ impl Orchestration {
     /// Begins the orchestration of a task by a team of agents.
     pub(crate) fn new(original_task: Task, team: &[AgentCard]) -> Orchestration {
         let (team, phase) = (team.to_vec(), Phase::Planning);
-        Orchestration { original_task, team, phase, plans: 0, subtask_states: Vec::new() }
+        let subtask_states = Vec::new();
+        Orchestration { original_task, team, phase, plans: 0, is_plan_exhausted: false, subtask_states }
     }
 
     /// Returns whether the model is asked for a subtask plan.
@@ -96,12 +101,35 @@ impl Orchestration {
         self.original_task.contract.as_ref()
     }
 
-    /// Returns the subtasks and their results, for the salvage. `None` without subtasks, or while
-    /// the summary is requested.
-    pub(crate) fn report(&self) -> Option<Value> {
-        let subtask_states: Vec<Value> = self.subtask_states.iter().map(SubtaskState::report).collect();
-        (!subtask_states.is_empty() && self.phase != Phase::Summarizing)
-            .then(|| json!({"subtasks": subtask_states}))
+    /// Returns the subtasks and their results, for the salvage.
+    pub(crate) fn outcomes(&self) -> Vec<SubtaskOutcome> {
+        self.subtask_states.iter().map(SubtaskState::outcome).collect()
+    }
+
+    /// Returns whether the model is asked for the summary.
+    pub(crate) fn is_summarizing(&self) -> bool {
+        self.phase == Phase::Summarizing
+    }
+
+    /// Returns whether the summary lacks a part, because not every subtask is done.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.is_summarizing() && self.done().count() < self.subtask_states.len()
+    }
+
+    /// Returns whether there is a result to summarize although planning failed.
+    pub(crate) fn can_summarize_without_plan(&self) -> bool {
+        self.is_planning() && self.done().next().is_some()
+    }
+
+    /// Returns the salvage of an incomplete summary, or `None` if every subtask is done.
+    pub(crate) fn incomplete_salvage(&self, replies: Vec<String>) -> Option<Salvage> {
+        if !self.is_incomplete() {
+            return None;
+        }
+        let subtasks = self.outcomes();
+        let errors =
+            subtasks.iter().filter_map(SubtaskOutcome::problem).map(|it| format!("$: {it}")).collect();
+        Some(Salvage { replies, errors, subtasks, ..Salvage::default() })
     }
 
     fn done(&self) -> impl Iterator<Item = &SubtaskState> {
@@ -112,6 +140,10 @@ impl Orchestration {
 
     fn done_ids(&self) -> Vec<&str> {
         self.done().map(|subtask_state| subtask_state.subtask.id.as_str()).collect()
+    }
+
+    fn ids(&self) -> Vec<&str> {
+        self.subtask_states.iter().map(|subtask_state| subtask_state.subtask.id.as_str()).collect()
     }
 
     /// Returns the failed subtasks with their reasons.
@@ -171,12 +203,21 @@ impl Orchestration {
             .collect();
         self.phase = Phase::Working;
         self.plans += 1;
-        self.subtask_states.retain(|subtask_state| matches!(subtask_state.status, SubtaskStatus::Done(_)));
         let mut subtasks = read(subtask_plan);
+        let before = std::mem::take(&mut self.subtask_states);
+        let (done, not_done): (Vec<SubtaskState>, Vec<SubtaskState>) = before
+            .into_iter()
+            .partition(|subtask_state| matches!(subtask_state.status, SubtaskStatus::Done(_)));
+        self.subtask_states = done;
         // A subtask that is done stays done if the new plan repeats it.
         subtasks.retain(|subtask| {
             !self.subtask_states.iter().any(|subtask_state| subtask_state.subtask.id == subtask.id)
         });
+        self.is_plan_exhausted = subtasks.is_empty();
+        if self.is_plan_exhausted {
+            // Nothing replaces what failed, so it stays part of the account.
+            self.subtask_states.extend(not_done);
+        }
         self.subtask_states.extend(subtasks.iter().cloned().map(SubtaskState::new));
         let reason = (!failed.is_empty()).then(|| failed.join("; "));
         EventBody::PlanCreated { round: self.plans, reason, subtasks }
@@ -236,8 +277,12 @@ impl Orchestration {
         if failed.is_empty() {
             return SubtasksEnd::Summarize;
         }
-        if self.plans < PLANS_MAX && children + self.reserved_for_scoring() < INTERNAL_CHILDREN_MAX {
+        let has_child_left = children + self.reserved_for_scoring() < INTERNAL_CHILDREN_MAX;
+        if self.plans < PLANS_MAX && has_child_left && !self.is_plan_exhausted {
             return SubtasksEnd::PlanAgain;
+        }
+        if self.done().next().is_some() {
+            return SubtasksEnd::Summarize;
         }
         let names: Vec<&str> = failed.iter().map(|(name, _)| name.as_str()).collect();
         let plans = match self.plans {
@@ -291,7 +336,7 @@ impl Orchestration {
         if self.phase != Phase::Summarizing {
             return None;
         }
-        let error = format!("$: {}", prompts::citations(text, &self.done_ids())?);
+        let error = format!("$: {}", prompts::citations(text, &self.done_ids(), &self.ids())?);
         Some(Rejection::unmet(
             RetryReason::NoAnswer,
             vec![error],
@@ -301,9 +346,17 @@ impl Orchestration {
 
     /// Appends the list of subtasks to a summary that does not cite them.
     pub(crate) fn with_sources(&self, text: &str) -> String {
-        let text = prompts::without_made_up(text, &self.done_ids());
+        let text = prompts::without_made_up(text, &self.ids());
         let listed = prompts::sources(self.done());
         format!("{}\n\n{listed}", text.trim_end())
+    }
+
+    /// Appends the subtasks that are not done to an incomplete summary. A model may leave them out.
+    pub(crate) fn with_missing_subtasks(&self, text: String) -> String {
+        if !self.is_incomplete() {
+            return text;
+        }
+        format!("{}\n\n{}", text.trim_end(), prompts::missing(&self.outcomes()))
     }
 }
 

@@ -138,6 +138,7 @@ impl UsageLog {
             best_candidate: best.map(|best| best.candidate.clone()),
             valid_parts: best.and_then(|best| valid_parts(contract?, best)),
             errors: best.map(|best| best.violations.lines()).unwrap_or_default(),
+            subtasks: Vec::new(),
         }
     }
 }

@@ -131,6 +131,14 @@ impl Attempt {
                 Err(Error::InvalidResult(error.message))
             }
             Err(error) if error.code == Code::PayloadTooLarge && is_final(&request.events) => {
+                // The result of an incomplete orchestration matters more than the results it was made from.
+                if let Some(events) = without_subtask_results(&request.events) {
+                    request.events = events;
+                    match self.send(&request).await {
+                        Err(error) if error.code == Code::PayloadTooLarge => {}
+                        answer => return Ok(answer?),
+                    }
+                }
                 tracing::warn!(run_id = %request.run_id, %error, "run result is too large; finishing without it");
                 request.events = without_output(request.events, &error);
                 Ok(self.send(&request).await?)
@@ -212,6 +220,20 @@ impl Interruption {
 
 fn is_final(events: &[EventBody]) -> bool {
     matches!(events.last(), Some(EventBody::RunCompleted { .. }))
+}
+
+/// Returns the final events of an incomplete result without the results of its subtasks, which the journal has too.
+/// `None` for other ends.
+fn without_subtask_results(events: &[EventBody]) -> Option<Vec<EventBody>> {
+    let mut events = events.to_vec();
+    let Some(EventBody::RunCompleted { status: RunStatus::Completed, salvage: Some(salvage), .. }) =
+        events.last_mut()
+    else {
+        return None;
+    };
+    salvage.replies.clear();
+    salvage.subtasks.iter_mut().for_each(|subtask| subtask.result = None);
+    Some(events)
 }
 
 /// Returns the final events of a run without its output, which may be large. The journal has the replies.

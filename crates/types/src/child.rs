@@ -56,6 +56,9 @@ impl ExecutionMode {
     }
 }
 
+/// The note under the JSON of an incomplete result.
+const INCOMPLETE_NOTE: &str = "(This result is incomplete: some of its subtasks failed)";
+
 /// The end of a child run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChildEnd {
@@ -76,6 +79,9 @@ pub struct ChildEnd {
     /// The error of a failed or stopped run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Box<RunError>>,
+    /// Whether the result lacks a part, because subtasks of the child failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
 }
 
 impl ChildEnd {
@@ -87,7 +93,11 @@ impl ChildEnd {
     /// Returns the result in the form that the parent's model reads: the JSON, else the text, else a note.
     pub fn result(&self) -> String {
         match (&self.result_data, &self.result_text) {
-            (Some(data), _) => serde_json::to_string_pretty(data).unwrap_or_else(|_| data.to_string()),
+            (Some(data), _) => {
+                let json = serde_json::to_string_pretty(data).unwrap_or_else(|_| data.to_string());
+                // A text names the subtasks that failed; JSON has no place for them.
+                if self.incomplete { format!("{json}\n\n{INCOMPLETE_NOTE}") } else { json }
+            }
             (None, Some(text)) if !text.is_empty() => text.clone(),
             // JSON has one null: a result that is null reads back from the journal as an absent one.
             (None, None) if self.is_completed() => "null".to_owned(),
@@ -196,6 +206,7 @@ mod tests {
             result_text: None,
             result_data: None,
             error: None,
+            incomplete: false,
         }
     }
 
@@ -207,6 +218,11 @@ mod tests {
         assert_eq!(child.result(), "Done.");
         child.result_data = Some(json!({"a": 1}));
         assert_eq!(child.result(), "{\n  \"a\": 1\n}");
+        child.incomplete = true;
+        assert_eq!(
+            child.result(),
+            "{\n  \"a\": 1\n}\n\n(This result is incomplete: some of its subtasks failed)"
+        );
     }
 
     #[test]

@@ -57,9 +57,9 @@ pub use model::{
     Format, KEY_REMOVED, Message, REDACTED, Reply, Request, Role, StopReason, Tool, ToolCall, ToolChoice,
     Usage,
 };
-pub use orchestration::{ALL_AGENTS, Clarity, Subtask};
+pub use orchestration::{ALL_AGENTS, Clarity, Subtask, SubtaskOutcome, SubtaskOutcomeStatus};
 pub use outcome::{
-    Failure, NOT_SUBMITTED, Outcome, RUN_FAILS, RunError, RunErrorType, RunProgress, RunStatus,
+    Failure, INCOMPLETE, NOT_SUBMITTED, Outcome, RUN_FAILS, RunError, RunErrorType, RunProgress, RunStatus,
     SUBMIT_RESULT, Salvage, Success,
 };
 pub use project_dir::{PROTECTED_FOLDERS, ProjectDir, protected_folder};

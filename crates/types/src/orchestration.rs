@@ -1,6 +1,7 @@
 //! Orchestration: plans, their subtasks, and clarity scoring.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The entry in an agent's list of agents that allows all agents of the project.
 pub const ALL_AGENTS: &str = "*";
@@ -19,6 +20,52 @@ pub struct Subtask {
     pub dependencies: Vec<String>,
     /// The order among subtasks that are ready: lower numbers start first.
     pub priority: i64,
+}
+
+/// The outcome of a subtask, in the salvage of its orchestration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SubtaskOutcome {
+    /// The id of the subtask.
+    pub id: String,
+    /// The name of the agent that performed it, or should have.
+    pub agent: String,
+    /// The instructions.
+    pub description: String,
+    /// How far the subtask came.
+    pub status: SubtaskOutcomeStatus,
+    /// The result of a completed subtask: JSON, or text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// The reason why a subtask is not completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// How far a subtask came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubtaskOutcomeStatus {
+    /// The subtask has a result.
+    Completed,
+    /// The subtask failed on its last try.
+    Failed,
+    /// The subtask did not start, or the run ended before the subtask did.
+    NotBegun,
+}
+
+impl SubtaskOutcome {
+    /// Returns the reason why the subtask is not completed, in one line with its id and agent. `None` if it is
+    /// completed.
+    pub fn problem(&self) -> Option<String> {
+        let SubtaskOutcome { id, agent, status, error, .. } = self;
+        let what = match status {
+            SubtaskOutcomeStatus::Completed => return None,
+            SubtaskOutcomeStatus::Failed => "failed",
+            SubtaskOutcomeStatus::NotBegun => "did not begin",
+        };
+        let reason = error.as_deref().unwrap_or("the reason is unknown").replace("\n- ", "; ");
+        Some(format!("subtask '{id}' ({agent}) {what}: {reason}"))
+    }
 }
 
 /// The clarity that answers must reach, and how often the author is asked again.

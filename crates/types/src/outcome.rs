@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Receipt;
+use crate::{Receipt, SubtaskOutcome};
 
 /// The tool that a model submits its result with.
 pub const SUBMIT_RESULT: &str = "submit_result";
@@ -13,6 +13,9 @@ pub const NOT_SUBMITTED: &str = "$: no result was submitted";
 
 /// The consequence of the last failed validation of a run. The end of the run reports the same errors.
 pub const RUN_FAILS: &str = "the run fails";
+
+/// The receipt flag of a result that lacks a part: a subtask of the orchestration failed or did not begin.
+pub const INCOMPLETE: &str = "incomplete";
 
 /// The outcome of a run: a result or a typed failure.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +35,10 @@ pub struct Success {
     pub result_data: Option<Value>,
     /// The record of how the result was reached.
     pub receipt: Receipt,
+    /// The results and failures of all subtasks, if the result is the summary of an orchestration in which not
+    /// every subtask was completed. The receipt has the flag [`INCOMPLETE`] then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub salvage: Option<Salvage>,
 }
 
 /// How far a run has got, for people who watch it.
@@ -183,7 +190,7 @@ impl RunErrorType {
     }
 }
 
-/// The partial results of a failed run.
+/// The partial results of a run that failed or is incomplete.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Salvage {
     /// Every reply, as the models wrote it, oldest first.
@@ -192,8 +199,12 @@ pub struct Salvage {
     pub best_candidate: Option<Value>,
     /// The parts of `best_candidate` that satisfy their own subschemas.
     pub valid_parts: Option<Value>,
-    /// The violations of `best_candidate`, as `$.path: message`.
+    /// The violations of `best_candidate`, as `$.path: message`. For an incomplete result, the reason of each
+    /// subtask that is not completed.
     pub errors: Vec<String>,
+    /// The subtasks of an orchestration with their results, as far as it came.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subtasks: Vec<SubtaskOutcome>,
 }
 
 /// The status of a run.

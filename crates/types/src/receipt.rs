@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::INCOMPLETE;
+
 /// The record of how a result was reached.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
@@ -30,6 +32,13 @@ pub struct Receipt {
     /// The criteria of the result that no check decided: whether they are met is the claim of the model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub model_claims: Vec<String>,
+}
+
+impl Receipt {
+    /// Returns whether the result lacks a part, because subtasks failed.
+    pub fn is_incomplete(&self) -> bool {
+        self.flags.iter().any(|flag| flag == INCOMPLETE)
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::{Value, json};
 use slipform_api::{Code, Error, RunResult, RunView};
-use slipform_types::{ResponseStatus, RunError, RunErrorType, SessionId};
+use slipform_types::{INCOMPLETE, ResponseStatus, RunError, RunErrorType, SessionId, SubtaskOutcome};
 
 use crate::arguments::{Printing, Run};
 use crate::coordinator;
@@ -70,7 +70,7 @@ pub(super) fn show(arguments: &Run, ended: &EndedRun, project: &Path) -> Result<
                 output::lines([format!("slipform: the response is {status}, which `--gate` refuses")]);
                 Exit::Invalid
             }
-            None => Exit::Valid,
+            None => completed_exit(&ended.result),
         });
     };
     print_error(&error);
@@ -137,6 +137,18 @@ fn failure(arguments: &Run, error: &RunError, result: &RunResult) -> Result<()> 
         Printing { pretty: true, .. } => output::pretty(response),
         _ => output::data(response),
     }
+}
+
+/// Returns the exit status of a completed run. Prints the subtasks that an incomplete result lacks.
+pub(crate) fn completed_exit(result: &RunResult) -> Exit {
+    let flags = result.receipt.as_ref().and_then(|receipt| receipt["flags"].as_array());
+    if !flags.is_some_and(|flags| flags.iter().any(|flag| flag == INCOMPLETE)) {
+        return Exit::Valid;
+    }
+    let subtasks = result.salvage.as_ref().map(|salvage| salvage.subtasks.as_slice()).unwrap_or_default();
+    let problems = subtasks.iter().filter_map(SubtaskOutcome::problem);
+    output::lines(problems.map(|problem| format!("slipform: the result is incomplete: {problem}")));
+    Exit::Invalid
 }
 
 pub(crate) fn exit(kind: RunErrorType) -> Exit {

@@ -179,9 +179,10 @@ fn failed_subtask_is_retried_and_then_replanned() {
     assert_eq!(calls, ["1.count.1", "1.count.2", "2.write.1"]);
 }
 
-#[test]
-fn run_fails_after_three_plans_and_salvages_finished_subtasks() {
-    let server = ScriptedServer::respond(|request, _| match caller(request) {
+/// Returns a server whose writer succeeds and whose counter always fails. `summary` answers the request for the
+/// summary.
+fn failing_counter(summary: fn() -> Step) -> ScriptedServer {
+    ScriptedServer::respond(move |request, _| match caller(request) {
         Caller::Plan if request.prompt().contains("write (writer) is done") => {
             plan(json!([{"id": "count", "description": "Count.", "agent": "counter"}]))
         }
@@ -191,15 +192,104 @@ fn run_fails_after_three_plans_and_salvages_finished_subtasks() {
         ])),
         Caller::Counter => Step::text("I cannot."),
         Caller::Writer => Step::text("Written."),
-        Caller::Summary => panic!("no summary after a failed plan"),
+        Caller::Summary => {
+            let prompt = request.prompt();
+            assert!(prompt.contains("[count] counter: Count."), "{prompt}");
+            assert!(prompt.contains("Not all subtasks are done"), "{prompt}");
+            summary()
+        }
+    })
+}
+
+const COUNTER_PROBLEM: &str = "subtask 'count' (counter) failed: Output held no JSON";
+
+#[test]
+fn specialist_that_keeps_failing_gives_an_incomplete_summary() {
+    let server = failing_counter(|| Step::text("It was written [write], but not counted [count]."));
+    let project = project("orchestrate-incomplete", &server);
+    let ran = orchestrate(&project, &[]);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    let (summary, missing) = ran.stdout.split_once("\n\n").unwrap();
+    assert_eq!(summary, "It was written [write], but not counted [count].");
+    assert!(missing.starts_with("Incomplete. Not done:\n[count] Count. ("), "{missing}");
+    let line = format!("slipform: the result is incomplete: {COUNTER_PROBLEM}");
+    assert!(ran.stderr.contains(&line), "{}", ran.stderr);
+    let sessions = project.run(&["sessions", "list", "--json"]).json();
+    let is_lead = |session: &&Value| session["parent_session_id"].is_null();
+    let lead = sessions["sessions"].as_array().unwrap().iter().find(is_lead).unwrap();
+    let result = project.run(&["sessions", "result", lead["session_id"].as_str().unwrap()]);
+    assert_eq!((result.status, result.stdout), (1, ran.stdout));
+    assert!(result.stderr.contains(&line), "{}", result.stderr);
+}
+
+#[test]
+fn incomplete_run_has_summary_flag_and_all_subtasks() {
+    let server = failing_counter(|| Step::text("It was written [write]."));
+    let project = project("orchestrate-incomplete-json", &server);
+    let ran = orchestrate(&project, &["--json"]);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    let run = ran.json();
+    assert_eq!((&run["status"], &run["error"]), (&json!("completed"), &json!(null)), "{run}");
+    assert!(run["result_text"].as_str().unwrap().starts_with("It was written [write]."), "{run}");
+    assert_eq!(run["receipt"]["flags"], json!(["incomplete"]), "{run}");
+    let salvage = &run["salvage"];
+    assert!(salvage["errors"][0].as_str().unwrap().contains(COUNTER_PROBLEM), "{salvage}");
+    let subtasks: Vec<(&Value, &Value, &Value)> = salvage["subtasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|subtask| (&subtask["id"], &subtask["status"], &subtask["result"]))
+        .collect();
+    assert_eq!(
+        subtasks,
+        [
+            (&json!("write"), &json!("completed"), &json!("Written.")),
+            (&json!("count"), &json!("failed"), &json!(null)),
+        ]
+    );
+}
+
+#[test]
+fn incomplete_summary_with_schema_prints_its_json_and_exits_with_1() {
+    let server = failing_counter(|| Step::json(&json!({"written": true})));
+    let schema =
+        r#"{"type": "object", "required": ["written"], "properties": {"written": {"type": "boolean"}}}"#;
+    let project = project("orchestrate-incomplete-schema", &server).file("written.json", schema);
+    let ran =
+        project.run(&["run", "orchestrator", "-p", "Tell me.", "--schema", "written.json", "--receipt"]);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    let printed = ran.json();
+    assert_eq!(printed["result"], json!({"written": true}), "{printed}");
+    assert_eq!(printed["receipt"]["flags"], json!(["incomplete"]), "{printed}");
+    assert!(ran.stderr.contains(COUNTER_PROBLEM), "{}", ran.stderr);
+}
+
+#[test]
+fn failed_summary_keeps_results_of_specialists_in_salvage() {
+    let server = failing_counter(|| Step::status(400));
+    let ran = orchestrate(&project("orchestrate-no-summary", &server), &["--json"]);
+    assert_eq!(ran.status, 3, "{}", ran.stderr);
+    let run = ran.json();
+    assert_eq!(run["error"]["type"], "backend_rejected", "{run}");
+    for salvaged in [&run["salvage"]["subtasks"], &run["salvage"]["best_candidate"]["subtasks"]] {
+        let first = (&salvaged[0]["id"], &salvaged[0]["result"]);
+        assert_eq!(first, (&json!("write"), &json!("Written.")), "{run}");
+        assert!(salvaged[1]["error"].as_str().unwrap().contains("Output held no JSON"), "{run}");
+    }
+}
+
+#[test]
+fn orchestration_without_any_result_fails() {
+    let server = ScriptedServer::respond(|request, _| match caller(request) {
+        Caller::Plan => plan(json!([{"id": "count", "description": "Count.", "agent": "counter"}])),
+        Caller::Counter => Step::text("I cannot."),
+        other => panic!("unexpected request of {other:?}"),
     });
     let ran = orchestrate(&project("orchestrate-hopeless", &server), &["--json"]);
     assert_eq!(ran.status, 1, "{}", ran.stderr);
     let run = ran.json();
     assert_eq!(run["error"]["type"], "tool_failed", "{run}");
     assert_eq!(run["error"]["message"], "'count' (counter) failed, and 3 plans did not help");
-    let salvaged = &run["salvage"]["best_candidate"]["subtasks"];
-    assert_eq!((&salvaged[0]["id"], &salvaged[0]["result"]), (&json!("write"), &json!("Written.")), "{run}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The prompts of an orchestration: for planning, for subtasks and for the summary.
 
-use slipform_types::AgentCard;
+use slipform_types::{AgentCard, SubtaskOutcome};
 
 use super::CREATE_PLAN;
 use super::subtasks::{SubtaskState, SubtaskStatus};
@@ -106,15 +106,25 @@ pub(crate) fn delegated(own: &str, task: &str, answers: &[(String, String)]) -> 
 pub(super) fn summary(task: &str, subtask_states: &[SubtaskState], is_text: bool, is_small: bool) -> String {
     let all = if is_small { SMALL_CHARACTERS_MAX } else { RESULTS_CHARACTERS_MAX };
     let each = (all / subtask_states.len().max(1)).min(RESULT_CHARACTERS_MAX);
-    let results: Vec<String> =
+    let mut results: Vec<String> =
         subtask_states.iter().filter_map(|subtask_state| result(subtask_state, each)).collect();
+    let reason = each.min(REASON_CHARACTERS_MAX);
+    let missing: Vec<String> =
+        subtask_states.iter().filter_map(|subtask_state| not_done(subtask_state, reason)).collect();
+    let state = if missing.is_empty() {
+        "All subtasks are done. Answer"
+    } else {
+        results.push(format!("# Subtasks Without A Result\n\n{}", missing.join("\n\n")));
+        "Not all subtasks are done, and those above have no result. Say what is missing because of them; do not make it up. \
+         Otherwise answer"
+    };
     let cite = if is_text {
         " Behind each statement name the subtask that it comes from, by its id in brackets, such as [t1]."
     } else {
         ""
     };
     format!(
-        "# Task\n\n{}\n\n# Results Of The Subtasks\n\n{}\n\n# What To Do\n\nAll subtasks are done. Answer the task for the person who \
+        "# Task\n\n{}\n\n# Results Of The Subtasks\n\n{}\n\n# What To Do\n\n{state} the task for the person who \
          asked, from these results and nothing else.{cite}",
         task.trim_end(),
         results.join("\n\n")
@@ -128,11 +138,19 @@ fn result(subtask_state: &SubtaskState, characters: usize) -> Option<String> {
     Some(format!("## [{id}] {agent}: {description}\n\n{}", fit_text(result, characters)))
 }
 
-/// Returns the error if a summary does not cite its subtasks correctly.
-pub(super) fn citations(text: &str, ids: &[&str]) -> Option<String> {
+/// Returns the section of a subtask that is not done, or `None` if it is.
+fn not_done(subtask_state: &SubtaskState, characters: usize) -> Option<String> {
+    let outcome = subtask_state.outcome();
+    let reason = fit_text(&outcome.problem()?, characters);
+    Some(format!("## [{}] {}: {}\n\n{reason}", outcome.id, outcome.agent, outcome.description))
+}
+
+/// Returns the error if a summary does not cite its subtasks correctly. It must cite a subtask that is done, and
+/// may mention the others.
+pub(super) fn citations(text: &str, done: &[&str], ids: &[&str]) -> Option<String> {
     let cited: Vec<&str> = bracketed(text).collect();
-    if !cited.iter().any(|cited| ids.iter().any(|id| id.eq_ignore_ascii_case(cited))) {
-        let known: Vec<String> = ids.iter().map(|id| format!("[{id}]")).collect();
+    if !cited.iter().any(|cited| done.iter().any(|id| id.eq_ignore_ascii_case(cited))) {
+        let known: Vec<String> = done.iter().map(|id| format!("[{id}]")).collect();
         return Some(format!(
             "it does not say which subtask its statements come from: name them as {}",
             known.join(", ")
@@ -168,6 +186,18 @@ fn bracketed(text: &str) -> impl Iterator<Item = &str> {
     let brackets =
         text.split('[').skip(1).filter_map(|segment| segment.split_once(']').map(|(inner, _)| inner));
     brackets.flat_map(|inner| inner.split([',', ';'])).map(str::trim)
+}
+
+/// Returns the list of subtasks that are not done, to append to a summary.
+pub(super) fn missing(outcomes: &[SubtaskOutcome]) -> String {
+    let list: Vec<String> = outcomes
+        .iter()
+        .filter_map(|outcome| {
+            let problem = fit_text(&outcome.problem()?, REASON_CHARACTERS_MAX);
+            Some(format!("[{}] {} ({})", outcome.id, outcome.description, problem.replace('\n', " ")))
+        })
+        .collect();
+    format!("Incomplete. Not done:\n{}", list.join("\n"))
 }
 
 /// Returns the list of subtasks to append to a summary.

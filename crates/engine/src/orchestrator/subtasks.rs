@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use slipform_schema::Violations;
-use slipform_types::{AgentCard, Subtask};
+use slipform_types::{AgentCard, Subtask, SubtaskOutcome, SubtaskOutcomeStatus};
 
 use crate::reply::violation;
 
@@ -46,17 +46,19 @@ impl SubtaskState {
     }
 
     /// Returns the subtask with its status and result, for the salvage.
-    pub(crate) fn report(&self) -> Value {
-        let (status, name, text) = match &self.status {
-            SubtaskStatus::Done(result) => ("completed", "result", result.as_str()),
-            SubtaskStatus::Failed(reason) => ("failed", "error", reason.as_str()),
+    pub(crate) fn outcome(&self) -> SubtaskOutcome {
+        let (status, result, error) = match &self.status {
+            SubtaskStatus::Done(result) => {
+                let result = serde_json::from_str(result).unwrap_or_else(|_| Value::from(result.as_str()));
+                (SubtaskOutcomeStatus::Completed, Some(result), None)
+            }
+            SubtaskStatus::Failed(reason) => (SubtaskOutcomeStatus::Failed, None, Some(reason.clone())),
             SubtaskStatus::Waiting(_) | SubtaskStatus::Working(_) => {
-                ("not_begun", "error", "a subtask before it failed")
+                (SubtaskOutcomeStatus::NotBegun, None, Some("a subtask before it failed".to_owned()))
             }
         };
-        let text = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
-        let Subtask { id, agent, description, .. } = &self.subtask;
-        json!({"id": id, "agent": agent, "description": description, "status": status, name: text})
+        let Subtask { id, agent, description, .. } = self.subtask.clone();
+        SubtaskOutcome { id, agent, description, status, result, error }
     }
 }
 

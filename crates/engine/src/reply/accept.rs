@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use slipform_schema::{Violation, Violations};
-use slipform_types::{Blueprint, CHECKING_TOOL, ChildEnd, Clarity, Outcome, Repair, RunErrorType, Success};
+use slipform_types::{
+    Blueprint, CHECKING_TOOL, ChildEnd, Clarity, Outcome, Repair, RunErrorType, Salvage, Success,
+};
 
 use super::clarity::{ClarityVerdict, Score, read_score};
 use super::extract::extract;
@@ -150,7 +152,11 @@ impl State {
             Stop::Failed { kind: kind @ RunErrorType::OutputSchemaValidationFailed, message, errors } => {
                 self.fail_answer(kind, message, errors);
             }
-            Stop::Failed { kind, message, errors } => self.fail(kind, message, errors),
+            Stop::Failed { kind, message, errors } => {
+                if !self.summarize_without_plan() {
+                    self.fail(kind, message, errors);
+                }
+            }
             Stop::Wait(wait) => self.acceptance.wait(answer, wait),
         }
     }
@@ -241,10 +247,14 @@ impl State {
         }
     }
 
-    /// Requires a score, if the agent wants clarity. Plans and error reports are not scored.
+    /// Requires a score, if the agent wants clarity. Plans and error reports are not scored, nor are incomplete
+    /// summaries: their author cannot answer questions about the part that is missing.
     fn require_clarity(&mut self, answer: &Answer, score: Option<Result<Score, String>>) -> Result<(), Stop> {
         let wanted = self.examined_agent(answer).and_then(|agent| agent.clarity.clone());
-        let Some(wanted) = wanted.filter(|_| !self.children.is_planning()) else { return Ok(()) };
+        let Some(wanted) = wanted.filter(|_| !self.children.is_planning() && !self.is_incomplete_summary())
+        else {
+            return Ok(());
+        };
         let score = match score {
             None if answer.is_error_report() => return Ok(()),
             None => {
@@ -289,8 +299,13 @@ impl State {
                 if self.has_called_nothing() {
                     self.usage.flag("no_tool_called");
                 }
-                let receipt = self.usage.receipt(None, None, Vec::new());
-                let success = Success { result_text: Some(text), result_data: None, receipt };
+                let text = match &self.children.orchestration {
+                    Some(orchestration) => orchestration.with_missing_subtasks(text),
+                    None => text,
+                };
+                let (receipt, salvage) =
+                    (self.usage.receipt(None, None, Vec::new()), self.incomplete_salvage());
+                let success = Success { result_text: Some(text), result_data: None, receipt, salvage };
                 return self.decisions.set_outcome(Outcome::Completed(Box::new(success)));
             }
             Content::Value(reading) if self.children.is_planning() => {
@@ -315,8 +330,14 @@ impl State {
         }
         let strategy = model_reply.and_then(|model_reply| model_reply.plan.mode.strategy());
         let receipt = self.usage.receipt(strategy, self.contract(), repairs);
-        let success = Success { result_text: None, result_data: Some(value), receipt };
+        let salvage = self.incomplete_salvage();
+        let success = Success { result_text: None, result_data: Some(value), receipt, salvage };
         self.decisions.set_outcome(Outcome::Completed(Box::new(success)));
+    }
+
+    /// Returns the results and failures of the subtasks of an incomplete summary.
+    fn incomplete_salvage(&self) -> Option<Salvage> {
+        self.children.orchestration.as_ref()?.incomplete_salvage(self.usage.replies.clone())
     }
 
     /// Returns whether the agent has something to call and called nothing in its session.
@@ -347,6 +368,10 @@ impl State {
     fn agent_behind(&self, source: &Source) -> Option<Arc<Blueprint>> {
         let is_program = matches!(source, Source::Program(_));
         self.task.as_ref().filter(|_| !is_program).map(|task| task.blueprint.clone())
+    }
+
+    fn is_incomplete_summary(&self) -> bool {
+        self.children.orchestration.as_ref().is_some_and(|orchestration| orchestration.is_incomplete())
     }
 
     fn required_clarity(&self) -> Option<Clarity> {

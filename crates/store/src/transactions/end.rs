@@ -183,12 +183,14 @@ pub(crate) async fn child_end(tx: &mut Tx, child: &RunId) -> Result<ChildEnd, Er
         result_text: None,
         result_data: None,
         error: row.optional_text()?.as_deref().map(from_json).transpose()?,
+        incomplete: false,
     };
     if end.is_completed()
         && let Some(event) = journal::result_event(tx, &end.child_session_id, child).await?
-        && let EventBody::Result { result_text, result_data, .. } = from_json(&event.body)?
+        && let EventBody::Result { result_text, result_data, receipt } = from_json(&event.body)?
     {
         (end.result_text, end.result_data) = (result_text, result_data);
+        end.incomplete = receipt.is_incomplete();
     }
     Ok(end)
 }

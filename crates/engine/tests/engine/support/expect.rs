@@ -136,7 +136,7 @@ fn count_retries(bodies: &[EventBody]) -> usize {
     let mut count = 0;
     for body in bodies {
         match body {
-            EventBody::ValidationFailed { .. } => is_noted = true,
+            EventBody::ValidationFailed { correction, .. } => is_noted = correction.is_some(),
             EventBody::Escalated { .. } => is_noted = false,
             body if ends_call(body) => {
                 count += usize::from(std::mem::take(&mut is_noted));

@@ -213,9 +213,13 @@ fn outcome(events: &[Event]) -> Outcome {
     let in_first_session = |event: &&Event| event.session_id == session(1);
     let last: Vec<&Event> = events.iter().filter(in_first_session).rev().take(2).collect();
     match (&last[1].body, &last[0].body) {
-        (EventBody::Result { result_text, result_data, receipt }, EventBody::RunCompleted { .. }) => {
+        (
+            EventBody::Result { result_text, result_data, receipt },
+            EventBody::RunCompleted { salvage, .. },
+        ) => {
             let (result_text, result_data) = (result_text.clone(), result_data.clone());
-            Outcome::Completed(Success { result_text, result_data, receipt: (**receipt).clone() }.into())
+            let (receipt, salvage) = ((**receipt).clone(), salvage.as_deref().cloned());
+            Outcome::Completed(Success { result_text, result_data, receipt, salvage }.into())
         }
         (
             _,
