@@ -15,6 +15,7 @@
 //! - [`contract`]: resolves the output contract of a run.
 //! - [`parameters`]: checks the parameters of a run and writes them as text for the model.
 //! - [`placeholders`]: fills in `${params.x}`, `${env.X}` and `${runtime.…}`.
+//! - `task`: finds the task in a prompt, for opening searches.
 //! - `tools`: finds tools that no runner has ([`unknown_tool`]).
 //! - `shipped`: the built-in agents ([`shipped()`]).
 //! - `init`: the template for new agent files ([`starter`]).
@@ -59,6 +60,7 @@ pub mod parameters;
 pub mod placeholders;
 mod problem;
 mod shipped;
+mod task;
 mod tools;
 
 pub use blueprint::{BLUEPRINT_SCHEMA, Checked, check};

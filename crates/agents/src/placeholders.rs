@@ -5,16 +5,18 @@
 //! literal `${`. Filled values are not scanned again, so a parameter cannot inject placeholders.
 //!
 //! An argument of an opening call that consists of one parameter placeholder keeps the type of the
-//! parameter. An opening call with a missing parameter is dropped.
+//! parameter. An opening call with a missing parameter is dropped. An opening search takes only the
+//! task of a parameter, without headings and context.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use slipform_schema::{Additional, Schema, Segment, json_path};
-use slipform_types::{Blueprint, McpServer, RunId, SessionId};
+use slipform_types::{Blueprint, McpServer, RunId, SEARCHING_TOOLS, SessionId};
 
 use crate::blueprint::Findings;
+use crate::task::task_of;
 use crate::{Error, Problem, Problems};
 
 /// The values of placeholders in one run.
@@ -72,7 +74,7 @@ fn fill_all(
 ) -> Result<Blueprint, Error> {
     let mut filled = blueprint.clone();
     let mut problems = Vec::new();
-    let mut fill = |path: String, text: &mut String| {
+    let mut fill = |context: &FillContext<'_>, path: String, text: &mut String| {
         let is_of_program = path.starts_with("$.command") || path.starts_with("$.mcp_servers");
         let is_kept = variables == VariableHandling::Kept
             || (variables == VariableHandling::KeptInPrograms && is_of_program);
@@ -87,31 +89,37 @@ fn fill_all(
             }
         }
     };
-    fill("$.description".to_owned(), &mut filled.description);
+    fill(context, "$.description".to_owned(), &mut filled.description);
     for (path, text) in [("$.title", &mut filled.title), ("$.system_prompt", &mut filled.system_prompt)] {
         if let Some(text) = text {
-            fill(path.to_owned(), text);
+            fill(context, path.to_owned(), text);
         }
     }
     for (index, text) in filled.command.iter_mut().enumerate() {
-        fill(format!("$.command[{index}]"), text);
+        fill(context, format!("$.command[{index}]"), text);
     }
     for (index, mut call) in std::mem::take(&mut filled.opening).into_iter().enumerate() {
         if lacks_parameter(&call.arguments, context.parameters) {
             continue;
         }
         let path = format!("$.opening[{index}].arguments");
-        fill_texts(&mut call.arguments, &path, context.parameters, &mut fill);
+        let tasks;
+        let mut context = *context;
+        if SEARCHING_TOOLS.contains(&call.tool.as_str()) {
+            tasks = tasks_of(context.parameters);
+            context.parameters = &tasks;
+        }
+        fill_texts(&mut call.arguments, &path, &context, &mut fill);
         filled.opening.push(call);
     }
     for (name, server) in &mut filled.mcp_servers {
         let place =
             |key: &str| json_path(&["mcp_servers", name, key].map(|key| Segment::Key(key.to_owned())));
         match server {
-            McpServer::Url { url } => fill(place("url"), url),
+            McpServer::Url { url } => fill(context, place("url"), url),
             McpServer::Command { command } => {
                 for (index, text) in command.iter_mut().enumerate() {
-                    fill(format!("{}[{index}]", place("command")), text);
+                    fill(context, format!("{}[{index}]", place("command")), text);
                 }
             }
         }
@@ -155,23 +163,37 @@ fn whole_parameter<'p>(text: &str, parameters: &'p Value) -> Option<&'p Value> {
     }
 }
 
+/// Returns the parameters with the task of each text. Searches look for the task, not for its headings.
+fn tasks_of(parameters: &Value) -> Value {
+    let task = |value: &Value| value.as_str().map_or_else(|| value.clone(), |text| task_of(text).into());
+    match parameters {
+        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), task(value))).collect(),
+        other => other.clone(),
+    }
+}
+
 /// Fills in the texts inside a value.
-fn fill_texts(value: &mut Value, path: &str, parameters: &Value, fill: &mut impl FnMut(String, &mut String)) {
+fn fill_texts(
+    value: &mut Value,
+    path: &str,
+    context: &FillContext<'_>,
+    fill: &mut impl FnMut(&FillContext<'_>, String, &mut String),
+) {
     match value {
-        Value::String(text) => match whole_parameter(text, parameters) {
+        Value::String(text) => match whole_parameter(text, context.parameters) {
             Some(given) => *value = given.clone(),
-            None => fill(path.to_owned(), text),
+            None => fill(context, path.to_owned(), text),
         },
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
-                fill_texts(item, &format!("{path}[{index}]"), parameters, fill);
+                fill_texts(item, &format!("{path}[{index}]"), context, fill);
             }
         }
         Value::Object(members) => {
             for (key, member) in members {
                 let segment = json_path(&[Segment::Key(key.clone())]);
                 let path = format!("{path}{}", segment.trim_start_matches('$'));
-                fill_texts(member, &path, parameters, fill);
+                fill_texts(member, &path, context, fill);
             }
         }
         _ => {}

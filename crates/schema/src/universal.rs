@@ -4,10 +4,12 @@
 //! members are optional. The functions here decide which section belongs to which response, after the schema
 //! is satisfied.
 
+mod clarity;
 mod exact;
 
 use serde_json::Value;
 
+pub use clarity::score;
 pub use exact::{Criterion, exact_schema};
 
 use crate::explain::in_document_order;
@@ -17,9 +19,6 @@ use crate::{Schema, Violation, Violations, shipped};
 
 /// The name of the universal response's schema in the schema registry.
 pub const NAME: &str = "universal-agent-response";
-
-/// The lowest score, out of 100, of a clear reply. A lower score requires follow-up questions.
-const CLEAR_FROM: f64 = 85.0;
 
 /// The type and the status of a response that reports an error.
 const ERROR: &str = "error";
@@ -37,16 +36,29 @@ struct Section {
     name: &'static str,
     /// The members that a section always has.
     members: &'static [&'static str],
+    /// The list that has an item if the status is `success`.
+    filled: Option<&'static str>,
 }
 
 const SECTIONS: [Section; 6] = [
-    Section { response_type: "planning", name: "planning_data", members: &["summary", "steps"] },
-    Section { response_type: "verification", name: "verification_data", members: &["checks"] },
-    Section { response_type: "clarity", name: "clarity_data", members: &[] },
-    Section { response_type: "research", name: "research_data", members: &["findings"] },
-    Section { response_type: "answer", name: "answer_data", members: &["confidence"] },
-    Section { response_type: "custom", name: "custom_fields", members: &[] },
+    Section::new("planning", "planning_data", &["summary", "steps"], Some("steps")),
+    Section::new("verification", "verification_data", &["checks"], None),
+    Section::new("clarity", "clarity_data", &[], None),
+    Section::new("research", "research_data", &["findings"], Some("findings")),
+    Section::new("answer", "answer_data", &["confidence"], None),
+    Section::new("custom", "custom_fields", &[], None),
 ];
+
+impl Section {
+    const fn new(
+        response_type: &'static str,
+        name: &'static str,
+        members: &'static [&'static str],
+        filled: Option<&'static str>,
+    ) -> Section {
+        Section { response_type, name, members, filled }
+    }
+}
 
 /// Returns whether a schema is the universal response's schema. It compares sources: the name can differ, and
 /// the hash changes if a user sorts the keys.
@@ -88,40 +100,25 @@ pub fn extra_rules(schema: &Schema, value: &Value, response_type: Option<&str>) 
 /// ```
 pub fn pairing_violations(value: &Value, response_type: Option<&str>) -> Violations {
     let text = |name: &str| value[name].as_str().unwrap_or_default();
-    let response = Response { value, kind: text("response_type"), status: text("status") };
+    let (kind, status) = (text("response_type"), text("status"));
+    let owner = if kind == ERROR { response_type } else { Some(kind) };
+    let response = Response { value, kind, status, owner };
     let mut found = Vec::new();
     found.extend(response.wrong_type(response_type));
     found.extend(response.wrong_status());
     found.extend(response.missing_error_details());
     found.extend(response.missing_section());
-    found.extend(SECTIONS.iter().flat_map(|section| response.missing_members(section)));
+    found.extend(response.foreign_sections());
+    let own = || SECTIONS.iter().filter(|section| !response.is_foreign(section));
+    found.extend(own().flat_map(|section| response.missing_members(section)));
+    found.extend(own().filter_map(|section| response.empty_list(section)));
     found.extend(response.misnumbered_steps());
     found.extend(response.wrong_verdict());
+    found.extend(response.missing_score());
+    found.extend(response.wrong_clarity_status());
     found.extend(response.missing_questions());
+    found.extend(response.blank_questions());
     in_document_order(value, found)
-}
-
-/// The scores of a clarity response, and their weights if the response has no total.
-const SCORES: [(&str, f64); 3] =
-    [("completeness_score", 0.40), ("clarity_score", 0.35), ("accuracy_score", 0.25)];
-
-/// Returns the clarity score, from 0 to 100, that a clarity response gives a reply: the total, else the
-/// weighted scores. Returns `None` if the response has neither, or reports an error.
-///
-/// ```
-/// use slipform_schema::universal;
-/// use serde_json::json;
-///
-/// let data = json!({"completeness_score": 20, "clarity_score": 40, "accuracy_score": 45});
-/// let response = json!({"response_type": "clarity", "status": "success", "message": "", "clarity_data": data});
-/// assert_eq!(universal::score(&response), Some(33));
-/// ```
-pub fn score(response: &Value) -> Option<u8> {
-    let data = response.get("clarity_data").filter(|_| response["response_type"] == "clarity")?;
-    let given = |name: &str| data[name].as_f64().filter(|score| (0.0..=100.0).contains(score));
-    let total = given("total_score")
-        .or_else(|| SCORES.iter().try_fold(0.0, |sum, (name, weight)| Some(sum + given(name)? * weight)));
-    total.map(|total| total.round() as u8)
 }
 
 /// Returns whether a universal response reports an error instead of a result.
@@ -136,6 +133,9 @@ struct Response<'v> {
     value: &'v Value,
     kind: &'v str,
     status: &'v str,
+    /// The response type whose section the response may have. An error has the section of its agent's type, or
+    /// any if the type is unknown.
+    owner: Option<&'v str>,
 }
 
 impl Response<'_> {
@@ -196,6 +196,42 @@ impl Response<'_> {
         self.missing(vec![key(section.name)], &reason)
     }
 
+    /// Checks that a response has only the section of its type, and details of an error only if it is one.
+    fn foreign_sections(&self) -> Vec<Found> {
+        let foreign = SECTIONS.iter().filter(|section| self.is_foreign(section));
+        let mut names: Vec<(&str, &str)> =
+            foreign.map(|section| (section.name, section.response_type)).collect();
+        if self.kind != ERROR && self.status != ERROR {
+            names.push(("error_details", ERROR));
+        }
+        let present = names.into_iter().filter(|(name, _)| self.value.get(*name).is_some());
+        present
+            .map(|(name, owner)| {
+                let message = format!(
+                    "belongs to responses of type '{owner}'; leave it out, since response_type is '{}'",
+                    self.kind
+                );
+                let (place, violation) = self.violation(vec![key(name)], message);
+                // Corrections replace the object that has an unexpected member, instead of the member.
+                (place, Violation { schema_path: "/additionalProperties".to_owned(), ..violation })
+            })
+            .collect()
+    }
+
+    fn is_foreign(&self, section: &Section) -> bool {
+        self.owner.is_some_and(|owner| owner != section.response_type)
+    }
+
+    /// Checks that a finished response has at least one step or finding.
+    fn empty_list(&self, section: &Section) -> Option<Found> {
+        let list = section.filled?;
+        let place = vec![key(section.name), key(list)];
+        let is_empty = self.value_at(&place)?.as_array().is_some_and(Vec::is_empty);
+        let message = "has 0 items, at least 1 needed, since status is 'success'; say 'needs_clarification' if there \
+                       is none";
+        (is_empty && self.status == "success").then(|| self.violation(place, message.to_owned()))
+    }
+
     /// Checks that a section is complete whenever it is present, so that it deserializes into its type.
     fn missing_members(&self, section: &Section) -> Vec<Found> {
         let Some(filled) = self.value.get(section.name) else { return Vec::new() };
@@ -216,7 +252,8 @@ impl Response<'_> {
     fn misnumbered_steps(&self) -> Vec<Found> {
         let place =
             |index| vec![key("planning_data"), key("steps"), Segment::Index(index), key("step_number")];
-        let steps = self.value["planning_data"]["steps"].as_array().map_or(0, Vec::len);
+        let is_own = self.owner.is_none_or(|owner| owner == "planning");
+        let steps = self.value["planning_data"]["steps"].as_array().filter(|_| is_own).map_or(0, Vec::len);
         let number = |index: usize| {
             self.value_at(&place(index)).filter(|number| number.as_f64() != Some((index + 1) as f64))
         };
@@ -258,27 +295,6 @@ impl Response<'_> {
         };
         let message = format!("must be '{}', not '{status}', since {reason}", fitting.join("' or '"));
         (!fitting.contains(&status)).then(|| self.violation(vec![key("status")], message))
-    }
-
-    /// Checks that a low clarity score comes with questions. The total decides; without a total, every score
-    /// does.
-    fn missing_questions(&self) -> Option<Found> {
-        let scores = self.value.get("clarity_data").filter(|_| self.kind == "clarity")?;
-        let is_low = |name: &&str| scores[*name].as_f64().is_some_and(|score| score < CLEAR_FROM);
-        let decisive: &[&str] = match scores.get("total_score") {
-            Some(_) => &["total_score"],
-            None => &["completeness_score", "clarity_score", "accuracy_score"],
-        };
-        let low = *decisive.iter().find(|name| is_low(name))?;
-        let reason = format!(", since {low} is {}, below {CLEAR_FROM}", show(&scores[low]));
-        let place = vec![key("clarity_data"), key("follow_up_questions")];
-        match scores["follow_up_questions"].as_array() {
-            None => self.missing(place, &reason),
-            Some(asked) if asked.is_empty() => {
-                Some(self.violation(place, format!("has 0 items, at least 1 needed{reason}")))
-            }
-            Some(_) => None,
-        }
     }
 
     /// Returns a violation if the member at a location is missing.

@@ -57,7 +57,10 @@ pub use model::{
     Format, KEY_REMOVED, Message, REDACTED, Reply, Request, Role, StopReason, Tool, ToolCall, ToolChoice,
     Usage,
 };
-pub use orchestration::{ALL_AGENTS, Clarity, Subtask, SubtaskOutcome, SubtaskOutcomeStatus};
+pub use orchestration::{
+    ALL_AGENTS, CONTEXT_HEADINGS, Clarity, FAILED_ATTEMPT_HEADING, PART_OF_HEADING, RESULTS_HEADING, Subtask,
+    SubtaskOutcome, SubtaskOutcomeStatus,
+};
 pub use outcome::{
     Failure, INCOMPLETE, NOT_SUBMITTED, Outcome, RUN_FAILS, RunError, RunErrorType, RunProgress, RunStatus,
     SUBMIT_RESULT, Salvage, Success,
@@ -66,7 +69,9 @@ pub use project_dir::{PROTECTED_FOLDERS, ProjectDir, protected_folder};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
 pub use suggest::closest;
 pub use time::timestamp;
-pub use tool::{BUILTIN_TOOL_PREFIXES, BUILTIN_TOOLS, CHECKING_TOOL, ToolDefinition, WRITING_TOOLS};
+pub use tool::{
+    BUILTIN_TOOL_PREFIXES, BUILTIN_TOOLS, CHECKING_TOOL, SEARCHING_TOOLS, ToolDefinition, WRITING_TOOLS,
+};
 pub use universal::{
     AnswerData, Check, ClarityData, ErrorDetails, Finding, Level, PlanStep, PlanningData, ResearchData,
     ResponseStatus, ResponseType, UniversalResponse, VerificationData,

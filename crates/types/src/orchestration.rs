@@ -6,6 +6,18 @@ use serde_json::Value;
 /// The entry in an agent's list of agents that allows all agents of the project.
 pub const ALL_AGENTS: &str = "*";
 
+/// The heading of the task that a specialist's own task is part of.
+pub const PART_OF_HEADING: &str = "# What It Is Part Of";
+
+/// The heading of the results that a specialist builds on.
+pub const RESULTS_HEADING: &str = "# Results To Build On";
+
+/// The heading of the reason why an earlier attempt of a specialist failed.
+pub const FAILED_ATTEMPT_HEADING: &str = "# An Earlier Attempt Failed";
+
+/// The headings of what an orchestrator adds to the task of a specialist.
+pub const CONTEXT_HEADINGS: [&str; 3] = [PART_OF_HEADING, RESULTS_HEADING, FAILED_ATTEMPT_HEADING];
+
 /// A part of a task that one agent performs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subtask {

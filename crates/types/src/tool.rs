@@ -42,5 +42,8 @@ pub const BUILTIN_TOOL_PREFIXES: [&str; 4] = ["fs", "code", "mind", "check"];
 /// `from`.
 pub const WRITING_TOOLS: [&str; 4] = ["fs:write", "fs:edit", "fs:delete", "fs:move"];
 
+/// The tools that look for words in the project's files.
+pub const SEARCHING_TOOLS: [&str; 3] = ["code:search", "mind:rag-query", "fs:search"];
+
 /// The tool that decides criteria.
 pub const CHECKING_TOOL: &str = "check:criteria";

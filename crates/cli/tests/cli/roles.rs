@@ -260,11 +260,64 @@ fn violated_role_rules_are_corrected() {
             json!([]),
             "follow_up_questions: has 0 items",
         ),
+        (
+            "clarity",
+            clarity(),
+            "/clarity_data/follow_up_questions/0",
+            json!(" "),
+            "follow_up_questions[0]: must not be blank",
+        ),
+        (
+            "clarity",
+            clarity(),
+            "/status",
+            json!("success"),
+            "$.status: must be 'needs_clarification', not 'success', since total_score is 35, below 85",
+        ),
+        ("clarity", clarity(), "/clarity_data", json!({}), "$.clarity_data.total_score: required property"),
+        ("planning", plan(), "/planning_data/steps", json!([]), "$.planning_data.steps: has 0 items"),
+        (
+            "research",
+            research(),
+            "/research_data/findings",
+            json!([]),
+            "$.research_data.findings: has 0 items",
+        ),
         ("custom", custom(), "/status", json!("PASS"), "$.status: 'PASS' is not one of"),
     ] {
         let wrong = with(right.clone(), pointer, member);
         let name = format!("rule-{role}{}", pointer.replace('/', "-"));
         assert_corrected(&name, role, &["-p", "Do it"], (&wrong, message), &right);
+    }
+}
+
+#[test]
+fn section_of_another_role_is_corrected() {
+    for (role, right, section, message) in [
+        ("planning", plan(), "research_data", "$.research_data: belongs to responses of type 'research'"),
+        ("clarity", clarity(), "planning_data", "$.planning_data: belongs to responses of type 'planning'"),
+        ("custom", custom(), "error_details", "$.error_details: belongs to responses of type 'error'"),
+    ] {
+        let mut wrong = right.clone();
+        wrong[section] = json!({});
+        assert_corrected(&format!("foreign-{role}"), role, &["-p", "Do it"], (&wrong, message), &right);
+    }
+}
+
+#[test]
+fn opening_search_looks_for_the_task_without_headings_and_context() {
+    let prompt = "## Task\nFind where the migrations run\n## Context\nUploads are deleted after 30 days.\n";
+    for (role, value) in [("research", research()), ("answer", answer())] {
+        let (ran, server) = run(&format!("opening-{role}"), role, &["-p", prompt], &[&value]);
+        assert_eq!(ran.status, 0, "{role}: {}", ran.all());
+        let search = r#"code:search {"query":"Find where the migrations run","limit":8}"#;
+        assert!(ran.stderr.contains(search), "{role}: {}", ran.stderr);
+        let shown = server.requests()[0].prompt();
+        assert!(
+            shown.contains("scripts/migrate.js") && !shown.contains("deletes old uploads"),
+            "{role}: {shown}"
+        );
+        assert!(shown.contains("## Context"), "{role}: the model reads the whole prompt: {shown}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The prompts of an orchestration: for planning, for subtasks and for the summary.
 
-use slipform_types::{AgentCard, SubtaskOutcome};
+use slipform_types::{AgentCard, FAILED_ATTEMPT_HEADING, PART_OF_HEADING, RESULTS_HEADING, SubtaskOutcome};
 
 use super::CREATE_PLAN;
 use super::subtasks::{SubtaskState, SubtaskStatus};
@@ -71,14 +71,14 @@ pub(super) fn subtask(task: &str, subtask_states: &[SubtaskState], index: usize)
     text.push_str(&earlier_results(&results));
     if let SubtaskStatus::Waiting(Some(reason)) = &subtask_state.status {
         let reason = fit_text(reason, REASON_CHARACTERS_MAX);
-        text.push_str(&format!("\n\n# An Earlier Attempt Failed\n\n{reason}"));
+        text.push_str(&format!("\n\n{FAILED_ATTEMPT_HEADING}\n\n{reason}"));
     }
     text
 }
 
 /// Returns the section that shows an agent the task that its own is part of.
 fn whole_task(task: &str) -> String {
-    format!("\n\n# What It Is Part Of\n\n{}", fit_text(task.trim_end(), RESULT_CHARACTERS_MAX))
+    format!("\n\n{PART_OF_HEADING}\n\n{}", fit_text(task.trim_end(), RESULT_CHARACTERS_MAX))
 }
 
 /// Returns the section with the results that an agent builds on, or nothing.
@@ -86,7 +86,7 @@ fn earlier_results(results: &[String]) -> String {
     if results.is_empty() {
         return String::new();
     }
-    format!("\n\n# Results To Build On\n\n{}", results.join("\n\n"))
+    format!("\n\n{RESULTS_HEADING}\n\n{}", results.join("\n\n"))
 }
 
 /// Returns the prompt for an agent that is called by name: its task, the task of the caller, and the answers of the

@@ -120,5 +120,6 @@ pub(super) fn read_score(end: Result<&ChildEnd, String>, agent: &str) -> Result<
 
 fn questions(response: &Value) -> Vec<String> {
     let asked = response["clarity_data"]["follow_up_questions"].as_array().into_iter().flatten();
-    asked.filter_map(Value::as_str).map(str::to_owned).take(QUESTIONS_MAX).collect()
+    let asked = asked.filter_map(Value::as_str).filter(|question| !question.trim().is_empty());
+    asked.map(str::to_owned).take(QUESTIONS_MAX).collect()
 }

@@ -3,11 +3,16 @@
 
 use serde_json::{Value, json};
 
+use super::clarity::CLEAR_FROM;
+
 /// The longest `message`, in characters. Models that need a grammar have a short context and repeat
 /// themselves.
 const MESSAGE_CHARACTERS_MAX: usize = 400;
 /// The longest other text, in characters.
 const TEXT_CHARACTERS_MAX: usize = 200;
+
+/// A text that begins with a letter or digit of any language, so that it is not blank.
+const QUESTION: &str = r"^[^\s!-/:-@\[-`{-~].{0,199}$";
 
 /// The most items of a list.
 const ITEMS_MAX: usize = 4;
@@ -53,14 +58,11 @@ pub fn exact_schema(response_type: &str, criteria: &[Criterion]) -> Option<Value
             )
         }
         "clarity" => {
-            let score = json!({"type": "integer", "minimum": 0, "maximum": 100});
-            let mut questions = list(text());
-            questions["minItems"] = json!(1);
-            let names = ["completeness_score", "clarity_score", "accuracy_score", "total_score"];
-            let scores = names.map(|name| (name, score.clone()));
-            let members: Vec<(&str, Value)> =
-                scores.into_iter().chain([("follow_up_questions", questions)]).collect();
-            response(response_type, &statuses, "clarity_data", object(&members))
+            let below = CLEAR_FROM - 1;
+            json!({"anyOf": [
+                clarity("needs_clarification", (0, below), 1),
+                clarity("success", (CLEAR_FROM, 100), 0),
+            ]})
         }
         "custom" => {
             let fields = json!({"type": "object", "minProperties": 1, "maxProperties": 8});
@@ -77,6 +79,21 @@ pub fn exact_schema(response_type: &str, criteria: &[Criterion]) -> Option<Value
         }
         _ => return None,
     })
+}
+
+/// Returns the schema of a clarity response with this status, a total in this range and so many questions.
+fn clarity(status: &str, (lowest, highest): (u8, u8), questions_min: usize) -> Value {
+    let score = |lowest: u8, highest: u8| json!({"type": "integer", "minimum": lowest, "maximum": highest});
+    let mut questions = list(json!({"type": "string", "minLength": 1, "maxLength": TEXT_CHARACTERS_MAX,
+        "pattern": QUESTION}));
+    questions["minItems"] = json!(questions_min);
+    let names = ["completeness_score", "clarity_score", "accuracy_score"];
+    let members: Vec<(&str, Value)> = names
+        .into_iter()
+        .map(|name| (name, score(0, 100)))
+        .chain([("total_score", score(lowest, highest)), ("follow_up_questions", questions)])
+        .collect();
+    response("clarity", &[status], "clarity_data", object(&members))
 }
 
 fn response(kind: &str, statuses: &[&str], section: &str, data: Value) -> Value {

@@ -97,8 +97,13 @@ fn finished_response_without_its_section_is_refused() {
     for (kind, name, section, needs) in [
         ("planning", "planning_data", plan()["planning_data"].clone(), "; it needs summary and steps"),
         ("verification", "verification_data", json!({"checks": []}), "; it needs checks"),
-        ("clarity", "clarity_data", json!({}), ""),
-        ("research", "research_data", json!({"findings": []}), "; it needs findings"),
+        ("clarity", "clarity_data", json!({"total_score": 90}), ""),
+        (
+            "research",
+            "research_data",
+            json!({"findings": [{"topic": "t", "description": "d"}]}),
+            "; it needs findings",
+        ),
         ("answer", "answer_data", json!({"confidence": "low"}), "; it needs confidence"),
         ("custom", "custom_fields", json!({}), ""),
     ] {
@@ -163,7 +168,8 @@ fn verification_without_checks_is_refused() {
 #[test]
 fn research_without_findings_is_refused() {
     let found = json!({
-        "response_type": "research", "status": "success", "message": "m", "research_data": {"findings": []},
+        "response_type": "research", "status": "success", "message": "m",
+        "research_data": {"findings": [{"topic": "t", "description": "d"}]},
     });
     check(None, &found, &[]);
     check(
@@ -187,14 +193,67 @@ fn answer_without_confidence_is_refused() {
 }
 
 #[test]
-fn incomplete_section_of_another_type_is_refused() {
-    let asking = with(plan(), "/status", json!("needs_clarification"));
-    check(None, &with(asking.clone(), "/answer_data", json!({"confidence": "low"})), &[]);
+fn section_of_another_type_is_refused() {
+    let foreign = |name: &str, owner: &str, kind: &str| {
+        format!(
+            "$.{name}: belongs to responses of type '{owner}'; leave it out, since response_type is '{kind}'"
+        )
+    };
+    let sections = [
+        ("planning_data", "planning", plan()["planning_data"].clone()),
+        ("verification_data", "verification", json!({"checks": []})),
+        ("clarity_data", "clarity", json!({})),
+        ("research_data", "research", json!({"findings": []})),
+        ("answer_data", "answer", json!({})),
+        ("custom_fields", "custom", json!({"priority": 1})),
+        ("error_details", "error", json!({})),
+    ];
+    for status in ["success", "needs_clarification"] {
+        let planned = with(plan(), "/status", json!(status));
+        for (name, owner, section) in &sections[1..] {
+            // Only the section itself is wrong: its members do not matter.
+            let extended = with(planned.clone(), &format!("/{name}"), section.clone());
+            check(Some("planning"), &extended, &[&foreign(name, owner, "planning")]);
+        }
+    }
+    let scored = clarity(json!({"total_score": 90}));
+    for (name, owner, section) in sections.iter().filter(|(_, owner, _)| *owner != "clarity") {
+        let extended = with(scored.clone(), &format!("/{name}"), section.clone());
+        check(None, &extended, &[&foreign(name, owner, "clarity")]);
+    }
+}
+
+#[test]
+fn error_may_have_the_section_of_its_agent() {
+    let error = json!({"response_type": "error", "status": "error", "message": "No.", "error_details": {}});
+    let partial = with(error.clone(), "/planning_data", plan()["planning_data"].clone());
+    check(Some("planning"), &partial, &[]);
+    check(None, &partial, &[]);
+    check(
+        Some("answer"),
+        &partial,
+        &[
+            "$.planning_data: belongs to responses of type 'planning'; leave it out, since response_type is 'error'",
+        ],
+    );
     check(
         None,
-        &with(asking, "/answer_data", json!({})),
+        &with(error, "/answer_data", json!({})),
         &["$.answer_data.confidence: required property is missing"],
     );
+}
+
+#[test]
+fn success_without_steps_or_findings_is_refused() {
+    let needed = "has 0 items, at least 1 needed, since status is 'success'; say 'needs_clarification' if there is none";
+    let planned = with(plan(), "/planning_data/steps", json!([]));
+    check(None, &planned, &[&format!("$.planning_data.steps: {needed}")]);
+    check(None, &with(planned, "/status", json!("needs_clarification")), &[]);
+    let found = json!({
+        "response_type": "research", "status": "success", "message": "m", "research_data": {"findings": []},
+    });
+    check(None, &found, &[&format!("$.research_data.findings: {needed}")]);
+    check(None, &with(found, "/status", json!("needs_clarification")), &[]);
 }
 
 #[test]
@@ -215,7 +274,6 @@ fn misnumbered_steps_are_refused() {
         let step = |number: &f64| json!({"step_number": number, "action": "a", "details": "d"});
         with(plan(), "/planning_data/steps", numbers.iter().map(step).collect())
     };
-    check(None, &numbered(&[]), &[]);
     check(None, &numbered(&[1.0, 2.0, 3.0]), &[]);
     check(
         None,
@@ -267,20 +325,19 @@ fn verdict_that_contradicts_checks_is_refused() {
 
 #[test]
 fn low_clarity_score_without_questions_is_refused() {
-    let questions = json!(["Which file?"]);
+    let unclear = |data: Value| with(clarity(data), "/status", json!("needs_clarification"));
     check(None, &clarity(json!({"total_score": 85})), &[]);
-    check(None, &clarity(json!({"total_score": 84, "follow_up_questions": questions})), &[]);
+    check(None, &unclear(json!({"total_score": 84, "follow_up_questions": ["Which file?"]})), &[]);
     check(
         None,
-        &clarity(json!({"total_score": 84})),
+        &unclear(json!({"total_score": 84})),
         &[
             "$.clarity_data.follow_up_questions: required property is missing, since total_score is 84, below 85",
         ],
     );
-    let without_questions = clarity(json!({"total_score": 84, "follow_up_questions": []}));
     check(
         None,
-        &with(without_questions, "/status", json!("needs_clarification")),
+        &unclear(json!({"total_score": 84, "follow_up_questions": []})),
         &[
             "$.clarity_data.follow_up_questions: has 0 items, at least 1 needed, since total_score is 84, below 85",
         ],
@@ -296,6 +353,88 @@ fn low_clarity_score_without_questions_is_refused() {
             "$.clarity_data.follow_up_questions: required property is missing, since clarity_score is 80, below 85",
         ],
     );
+}
+
+#[test]
+fn clarity_success_below_85_is_refused() {
+    let asked = |mut data: Value| {
+        data["follow_up_questions"] = json!(["Which file?"]);
+        clarity(data)
+    };
+    let wrong = |what: &str| {
+        format!("$.status: must be 'needs_clarification', not 'success', since {what}, below 85")
+    };
+    for total in [0, 35, 84] {
+        check(None, &asked(json!({"total_score": total})), &[&wrong(&format!("total_score is {total}"))]);
+    }
+    let scores = |completeness: u32, clarity: u32, accuracy: u32| {
+        asked(json!({
+            "completeness_score": completeness, "clarity_score": clarity, "accuracy_score": accuracy,
+        }))
+    };
+    // 0.40, 0.35 and 0.25 of the scores, without rounding up to the threshold.
+    check(None, &scores(84, 85, 85), &[&wrong("the weighted score is 84.6")]);
+    check(None, &scores(85, 85, 84), &[&wrong("the weighted score is 84.75")]);
+    check(None, &scores(20, 40, 45), &[&wrong("the weighted score is 33.25")]);
+    check(None, &scores(85, 85, 85), &[]);
+    check(None, &scores(100, 71, 81), &[]);
+    // The total decides over the scores.
+    check(None, &with(scores(20, 40, 45), "/clarity_data/total_score", json!(85)), &[]);
+    check(
+        None,
+        &with(scores(99, 99, 99), "/clarity_data/total_score", json!(84)),
+        &[&wrong("total_score is 84")],
+    );
+}
+
+#[test]
+fn score_is_not_rounded_up() {
+    let score = |data: Value| universal::score(&clarity(data));
+    let weighted = |completeness: u32, clarity: u32, accuracy: u32| {
+        score(json!({
+            "completeness_score": completeness, "clarity_score": clarity, "accuracy_score": accuracy,
+        }))
+    };
+    assert_eq!((weighted(84, 85, 85), weighted(85, 85, 85)), (Some(84), Some(85)));
+    for whole in 0..=100 {
+        assert_eq!(weighted(whole, whole, whole), u8::try_from(whole).ok());
+    }
+    let totals = [json!(84.6), json!(84.999), json!(85.0), json!(101), json!(-1)];
+    let scores = totals.map(|total| score(json!({"total_score": total})));
+    assert_eq!(scores, [Some(84), Some(84), Some(85), None, None]);
+    assert_eq!(score(json!({"completeness_score": 90, "clarity_score": 90})), None);
+}
+
+#[test]
+fn clarity_without_scores_is_refused() {
+    let missing = "$.clarity_data.total_score: required property is missing; without it completeness_score, clarity_score \
+                   and accuracy_score are needed";
+    for data in [
+        json!({}),
+        json!({"follow_up_questions": ["Which file?"]}),
+        json!({"completeness_score": 90, "clarity_score": 95}),
+    ] {
+        check(None, &clarity(data.clone()), &[missing]);
+        check(None, &with(clarity(data), "/status", json!("needs_clarification")), &[missing]);
+    }
+    check(None, &clarity(json!({"completeness_score": 90, "clarity_score": 95, "accuracy_score": 85})), &[]);
+}
+
+#[test]
+fn blank_question_is_refused() {
+    let blank = |index: usize| {
+        format!(
+            "$.clarity_data.follow_up_questions[{index}]: must not be blank; ask a question, or leave it out"
+        )
+    };
+    let asked = |total: u32, questions: Value| {
+        let status = if total < 85 { "needs_clarification" } else { "success" };
+        let scored = clarity(json!({"total_score": total, "follow_up_questions": questions}));
+        with(scored, "/status", json!(status))
+    };
+    check(None, &asked(35, json!(["", "Which file?", " \t", "?"])), &[&blank(0), &blank(2), &blank(3)]);
+    check(None, &asked(90, json!([" "])), &[&blank(0)]);
+    check(None, &asked(35, json!(["¿Qué archivo?", "どのファイル?"])), &[]);
 }
 
 #[test]
@@ -394,6 +533,20 @@ fn modified_specification_examples_are_refused() {
         ("clarity", "/clarity_data/follow_up_questions", json!([]), "$.clarity_data.follow_up_questions"),
         ("clarity", "/clarity_data/follow_up_questions", Value::Null, "$.clarity_data.follow_up_questions"),
         ("clarity", "/clarity_data/total_score", json!("low"), "$.clarity_data.total_score"),
+        ("clarity", "/clarity_data/total_score", json!(84.6), "$.clarity_data.total_score"),
+        ("clarity", "/status", json!("success"), "$.status"),
+        ("clarity", "/clarity_data", json!({}), "$.clarity_data.total_score"),
+        (
+            "clarity",
+            "/clarity_data/follow_up_questions",
+            json!([" "]),
+            "$.clarity_data.follow_up_questions[0]",
+        ),
+        ("planning", "/planning_data/steps", json!([]), "$.planning_data.steps"),
+        ("planning", "/research_data", json!({"findings": []}), "$.research_data"),
+        ("answer", "/planning_data", plan()["planning_data"].clone(), "$.planning_data"),
+        ("research", "/research_data/findings", json!([]), "$.research_data.findings"),
+        ("verification", "/custom_fields", json!({}), "$.custom_fields"),
         ("research", "/research_data", Value::Null, "$.research_data"),
         ("research", "/research_data/findings", Value::Null, "$.research_data.findings"),
         ("custom", "/custom_fields", Value::Null, "$.custom_fields"),
