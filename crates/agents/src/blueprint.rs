@@ -10,6 +10,7 @@ use slipform_types::Blueprint;
 
 use crate::names::suggestion;
 use crate::problem::PROBLEMS_MAX;
+use crate::surroundings::Surroundings;
 use crate::{Problem, Problems, kb};
 
 /// The JSON Schema of a blueprint, for editors and generators of agent files. [`check`] also
@@ -47,6 +48,13 @@ impl Findings {
         }
     }
 
+    /// Adds the problem at a path, if there is one.
+    pub(crate) fn problems_at(&mut self, path: &str, message: Option<String>) {
+        if let Some(message) = message {
+            self.problem(path, message);
+        }
+    }
+
     pub(crate) fn warning(&mut self, path: impl Into<String>, message: impl Into<String>) {
         self.add_warning(Problem::new(path, message));
     }
@@ -64,12 +72,21 @@ impl Findings {
 /// # Errors
 /// Returns every problem of the definition with its path.
 pub fn check(value: &Value, fallback_name: Option<&str>) -> Result<Checked, Problems> {
+    check_in(value, fallback_name, None)
+}
+
+/// As [`check`], and checks what the definition refers to if its surroundings are known.
+pub(crate) fn check_in(
+    value: &Value,
+    fallback_name: Option<&str>,
+    surroundings: Option<&Surroundings<'_>>,
+) -> Result<Checked, Problems> {
     let mut findings = Findings::default();
     let blueprint = match value {
         Value::Object(definition) if kb::is_kb(definition) => {
-            kb::examine(definition, fallback_name, &mut findings)
+            kb::examine(definition, fallback_name, surroundings, &mut findings)
         }
-        Value::Object(definition) => examine(definition.clone(), fallback_name, &mut findings),
+        Value::Object(definition) => examine(definition.clone(), fallback_name, surroundings, &mut findings),
         _ => {
             findings.problem("$", "an agent is a mapping of keys such as 'name' and 'system_prompt'");
             None
@@ -87,6 +104,7 @@ pub fn check(value: &Value, fallback_name: Option<&str>) -> Result<Checked, Prob
 pub(crate) fn examine(
     mut definition: Map<String, Value>,
     fallback_name: Option<&str>,
+    surroundings: Option<&Surroundings<'_>>,
     findings: &mut Findings,
 ) -> Option<Blueprint> {
     normalise(&mut definition);
@@ -98,6 +116,9 @@ pub(crate) fn examine(
     check_shape(&mut value, findings);
     if let Value::Object(definition) = &value {
         rules::check(definition, findings);
+        if let Some(surroundings) = surroundings {
+            surroundings.check(definition, findings);
+        }
     }
     if !findings.problems.is_empty() {
         return None;

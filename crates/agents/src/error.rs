@@ -25,6 +25,12 @@ pub enum Error {
         /// The refused name.
         name: String,
     },
+    /// The name has another meaning.
+    #[error("'{name}' is a reserved name; choose another")]
+    ReservedName {
+        /// The refused name.
+        name: String,
+    },
     /// A request has a schema that differs from the `output_schema` of the agent.
     #[error(
         "the agent '{agent}' has its own output_schema, which a request cannot replace; send the request without \

@@ -1,17 +1,20 @@
 //! The template for new agent files.
 
 use crate::Error;
-use crate::names::is_name;
+use crate::names::{is_name, is_reserved_name};
 
 const STARTER: &str = include_str!("init/starter.yaml");
 
 /// Returns the text of a new agent file, with comments that explain the keys.
 ///
 /// # Errors
-/// Returns an error if the name is not a valid agent name.
+/// Returns an error if the name is not a valid agent name, or is reserved.
 pub fn starter(name: &str) -> Result<String, Error> {
     if !is_name(name) {
         return Err(Error::Name { name: name.to_owned() });
+    }
+    if is_reserved_name(name) {
+        return Err(Error::ReservedName { name: name.to_owned() });
     }
     // The name is quoted if YAML would read it as a number, a boolean or null.
     let is_word = name.bytes().any(|byte| byte.is_ascii_alphabetic())
@@ -35,5 +38,8 @@ mod tests {
             assert!(checked.blueprint.output_schema.is_some() && checked.blueprint.output_example.is_some());
         }
         assert!(starter("no good").is_err());
+        for name in ["validate", "Agent"] {
+            assert!(starter(name).unwrap_err().to_string().contains("reserved"), "{name}");
+        }
     }
 }

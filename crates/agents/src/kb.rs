@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use slipform_types::Blueprint;
 
 use crate::blueprint::{self, Findings};
+use crate::surroundings::Surroundings;
 use crate::{Problem, placeholders};
 
 const VERSION: &str = "kb.agent/1";
@@ -30,6 +31,7 @@ pub(crate) fn is_kb(definition: &Definition) -> bool {
 pub(crate) fn examine(
     definition: &Definition,
     fallback_name: Option<&str>,
+    surroundings: Option<&Surroundings<'_>>,
     findings: &mut Findings,
 ) -> Option<Blueprint> {
     let version = definition.get("schema").and_then(Value::as_str).unwrap_or_default();
@@ -43,7 +45,7 @@ pub(crate) fn examine(
     translation.translate(definition);
     let Translation { blueprint, places, .. } = translation;
     let mut inner = Findings::default();
-    let blueprint = blueprint::examine(blueprint, fallback_name, &mut inner);
+    let blueprint = blueprint::examine(blueprint, fallback_name, surroundings, &mut inner);
     let moved = |problem: Problem| Problem { path: document_path_of(&problem.path, &places), ..problem };
     inner.problems.into_iter().for_each(|problem| findings.add_problem(moved(problem)));
     inner.warnings.into_iter().for_each(|warning| findings.add_warning(moved(warning)));

@@ -5,7 +5,8 @@
 //!
 //! Modules, in reading order:
 //!
-//! - `load`: reads agent folders and files ([`load()`], [`load_one`]) and texts ([`parse`]).
+//! - `load`: reads agent folders and files ([`load_project`], [`load()`], [`load_one`]) and texts
+//!   ([`parse`]).
 //! - `document`: parses YAML and JSON to values with line numbers.
 //! - `blueprint`: checks a value ([`check`]): its shape by `blueprint.schema.json`, the rules
 //!   between keys in `blueprint::rules`.
@@ -15,6 +16,7 @@
 //! - [`contract`]: resolves the output contract of a run.
 //! - [`parameters`]: checks the parameters of a run and writes them as text for the model.
 //! - [`placeholders`]: fills in `${params.x}`, `${env.X}` and `${runtime.…}`.
+//! - `surroundings`: checks the tools, agents, tiers and variables that an agent refers to ([`Surroundings`]).
 //! - `task`: finds the task in a prompt, for opening searches.
 //! - `tools`: finds tools that no runner has ([`unknown_tool`]).
 //! - `shipped`: the built-in agents ([`shipped()`]).
@@ -60,6 +62,7 @@ pub mod parameters;
 pub mod placeholders;
 mod problem;
 mod shipped;
+mod surroundings;
 mod task;
 mod tools;
 
@@ -67,8 +70,11 @@ pub use blueprint::{BLUEPRINT_SCHEMA, Checked, check};
 pub use document::Format;
 pub use error::Error;
 pub use init::starter;
-pub use load::{FILE_BYTES_MAX, Loaded, load, load_one, parse};
-pub use names::is_name;
+pub use load::{
+    AGENTS_FOLDER, FILE_BYTES_MAX, KB_AGENTS_FOLDER, Loaded, load, load_one, load_one_in, load_project, parse,
+};
+pub use names::{is_name, is_reserved_name};
 pub use problem::{PROBLEMS_MAX, Problem, Problems};
 pub use shipped::{shipped, shipped_names};
+pub use surroundings::Surroundings;
 pub use tools::unknown_tool;

@@ -8,7 +8,14 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::document::{Document, Format};
+use crate::surroundings::Surroundings;
 use crate::{Checked, Error, Problem, Problems, blueprint};
+
+/// The folder of a project's agents.
+pub const AGENTS_FOLDER: &str = "agents";
+
+/// The folder of agents that were written for the `kb` command line.
+pub const KB_AGENTS_FOLDER: &str = ".kb/agents";
 
 /// The maximum size of an agent file, in bytes. Agents are a few kilobytes; a larger file is
 /// refused before it is read into memory.
@@ -40,6 +47,38 @@ pub struct Loaded {
 /// # Errors
 /// Returns an error if the folder cannot be listed.
 pub fn load(folder: &Path) -> Result<Vec<Loaded>, Error> {
+    load_folder(folder, None)
+}
+
+/// Loads every agent of a project, sorted by name: those of `agents/`, and those of `.kb/agents/` whose
+/// names `agents/` does not have. An agent that replaces one of `.kb/agents/` has a warning.
+///
+/// With `surroundings`, everything that the agents refer to is checked too.
+///
+/// # Errors
+/// Returns an error if a folder cannot be listed.
+pub fn load_project(project: &Path, surroundings: Option<&Surroundings<'_>>) -> Result<Vec<Loaded>, Error> {
+    let mut loaded = load_folder(&project.join(AGENTS_FOLDER), surroundings)?;
+    for other in load_folder(&project.join(KB_AGENTS_FOLDER), surroundings)? {
+        match loaded.iter_mut().find(|own| own.name == other.name) {
+            None => loaded.push(other),
+            Some(own) => {
+                if let Ok(checked) = &mut own.result {
+                    let message = format!(
+                        "{} defines the agent `{}` too and is not used; {AGENTS_FOLDER}/ takes precedence",
+                        other.path.strip_prefix(project).unwrap_or(&other.path).display(),
+                        own.name
+                    );
+                    checked.warnings.push(Problem::new("$", message));
+                }
+            }
+        }
+    }
+    loaded.sort_by(|one, other| (&one.name, &one.path).cmp(&(&other.name, &other.path)));
+    Ok(loaded)
+}
+
+fn load_folder(folder: &Path, surroundings: Option<&Surroundings<'_>>) -> Result<Vec<Loaded>, Error> {
     let refused = |source| Error::Folder { path: folder.to_owned(), source };
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -56,7 +95,7 @@ pub fn load(folder: &Path) -> Result<Vec<Loaded>, Error> {
             Format::of(&path).is_some()
         };
         if is_agent && !is_hidden {
-            loaded.push(load_one(&path));
+            loaded.push(load_path(&path, surroundings));
         }
     }
     loaded.sort_by(|one, other| (&one.name, &one.path).cmp(&(&other.name, &other.path)));
@@ -66,6 +105,15 @@ pub fn load(folder: &Path) -> Result<Vec<Loaded>, Error> {
 
 /// Loads an agent from a file, or from a folder with an `agent.{yaml,yml,json}`.
 pub fn load_one(path: &Path) -> Loaded {
+    load_path(path, None)
+}
+
+/// As [`load_one`], and checks what the agent refers to.
+pub fn load_one_in(path: &Path, surroundings: &Surroundings<'_>) -> Loaded {
+    load_path(path, Some(surroundings))
+}
+
+fn load_path(path: &Path, surroundings: Option<&Surroundings<'_>>) -> Loaded {
     let is_folder = path.is_dir();
     let file = match if is_folder { find_agent_file(path) } else { Ok(path.to_owned()) } {
         Ok(file) => file,
@@ -76,7 +124,7 @@ pub fn load_one(path: &Path) -> Loaded {
     let is_named_by_folder = FOLDER_FILES.iter().any(|name| file.ends_with(name));
     let folder = file.parent().filter(|_| is_named_by_folder);
     let fallback = stem(folder.unwrap_or(&file));
-    let result = read_file(&file, folder, &fallback);
+    let result = read_file(&file, folder, &fallback, surroundings);
     let name = result.as_ref().map_or(fallback, |checked| checked.blueprint.name.clone());
     Loaded { name, path: file, result }
 }
@@ -87,11 +135,16 @@ pub fn load_one(path: &Path) -> Loaded {
 /// Returns every problem, with its line for YAML.
 pub fn parse(text: &str, format: Format, fallback_name: Option<&str>) -> Result<Checked, Problems> {
     let document = Document::read(text, format)?;
-    check(&document, document.value.clone(), fallback_name)
+    check(&document, document.value.clone(), fallback_name, None)
 }
 
-fn check(document: &Document, value: Value, fallback_name: Option<&str>) -> Result<Checked, Problems> {
-    let mut result = blueprint::check(&value, fallback_name);
+fn check(
+    document: &Document,
+    value: Value,
+    fallback_name: Option<&str>,
+    surroundings: Option<&Surroundings<'_>>,
+) -> Result<Checked, Problems> {
+    let mut result = blueprint::check_in(&value, fallback_name, surroundings);
     match &mut result {
         Ok(checked) => document.locate(&mut checked.warnings),
         Err(problems) => document.locate(&mut problems.list),
@@ -99,16 +152,31 @@ fn check(document: &Document, value: Value, fallback_name: Option<&str>) -> Resu
     result
 }
 
-fn read_file(file: &Path, folder: Option<&Path>, fallback: &str) -> Result<Checked, Problems> {
+fn read_file(
+    file: &Path,
+    folder: Option<&Path>,
+    fallback: &str,
+    surroundings: Option<&Surroundings<'_>>,
+) -> Result<Checked, Problems> {
     let Some(format) = Format::of(file) else {
         return Err(Problem::new("$", "agents are .yaml, .yml or .json files").into());
     };
     let document = Document::read(&read_text(file)?, format)?;
     let mut value = document.value.clone();
     let prompt = folder.map(|folder| folder.join(PROMPT_FILE)).filter(|prompt| entry_exists(prompt));
-    let Some(prompt) = prompt else { return check(&document, value, Some(fallback)) };
-    let path = add_prompt(&mut value, file, &prompt)?;
-    check(&document, value, Some(fallback)).map_err(|mut problems| {
+    let Some(prompt) = prompt else { return check(&document, value, Some(fallback), surroundings) };
+    let path = match add_prompt(&mut value, file, &prompt) {
+        Ok(path) => path,
+        Err(mut problems) => {
+            // The other problems of the file are reported at the same time.
+            if let Err(others) = check(&document, value, Some(fallback), surroundings) {
+                problems.list.extend(others.list);
+                problems.more += others.more;
+            }
+            return Err(problems);
+        }
+    };
+    check(&document, value, Some(fallback), surroundings).map_err(|mut problems| {
         for problem in problems.list.iter_mut().filter(|problem| problem.path == path) {
             // The line belongs to the agent file, but the problem is in the prompt file.
             problem.line = None;

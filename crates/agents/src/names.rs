@@ -17,6 +17,15 @@ pub fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
+/// Names that have another meaning: `POST /agents/validate` checks an agent, and `agents/agent.yaml` is the file of
+/// an agent folder.
+const RESERVED: [&str; 2] = ["validate", "agent"];
+
+/// Returns whether a new agent cannot have this name, because it has another meaning.
+pub fn is_reserved_name(name: &str) -> bool {
+    RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
+}
+
 /// Returns the candidate that is closest to a mistyped word, if one is close enough.
 pub(crate) fn suggestion<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     let simple = |text: &str| -> Vec<char> {

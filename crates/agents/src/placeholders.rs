@@ -8,7 +8,7 @@
 //! parameter. An opening call with a missing parameter is dropped. An opening search takes only the
 //! task of a parameter, without headings and context.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
@@ -258,7 +258,36 @@ pub(crate) fn check(definition: &Map<String, Value>, findings: &mut Findings) {
         }
         _ => Ok(String::new()),
     };
+    for (place, text) in texts(definition) {
+        for message in replace(text, possible).err().into_iter().flatten() {
+            findings.problem(json_path(&place), message);
+        }
+    }
+}
+
+/// Returns the listed variables that placeholders of a definition name, each with the path of its text.
+pub(crate) fn listed_variables(definition: &Map<String, Value>) -> Vec<(String, String)> {
+    let listed = definition.get("env").and_then(Value::as_array);
+    let is_listed = |variable: &str| listed.is_some_and(|names| names.iter().any(|name| name == variable));
+    let found = RefCell::new(Vec::new());
+    for (place, text) in texts(definition) {
+        // Other placeholders are checked elsewhere.
+        let _ = replace(text, |name| {
+            if let Ok(Placeholder::Environment(variable)) = Placeholder::read(name)
+                && is_listed(variable)
+            {
+                found.borrow_mut().push((json_path(&place), variable.to_owned()));
+            }
+            Ok(String::new())
+        });
+    }
+    found.into_inner()
+}
+
+/// Returns the texts of a definition that may have placeholders, each with its location.
+fn texts(definition: &Map<String, Value>) -> Vec<(Vec<Segment>, &str)> {
     let keys = ["title", "description", "system_prompt", "command", "opening", "mcp_servers"];
+    let mut found = Vec::new();
     let mut pending: Vec<(Vec<Segment>, &Value)> = keys
         .iter()
         .rev()
@@ -267,11 +296,7 @@ pub(crate) fn check(definition: &Map<String, Value>, findings: &mut Findings) {
     while let Some((place, value)) = pending.pop() {
         let below = |segment| place.iter().cloned().chain([segment]).collect::<Vec<_>>();
         match value {
-            Value::String(text) => {
-                for message in replace(text, possible).err().into_iter().flatten() {
-                    findings.problem(json_path(&place), message);
-                }
-            }
+            Value::String(text) => found.push((place, text.as_str())),
             Value::Array(items) => {
                 let items = items.iter().enumerate().rev();
                 pending.extend(items.map(|(index, item)| (below(Segment::Index(index)), item)));
@@ -283,6 +308,7 @@ pub(crate) fn check(definition: &Map<String, Value>, findings: &mut Findings) {
             _ => {}
         }
     }
+    found
 }
 
 enum Placeholder<'n> {

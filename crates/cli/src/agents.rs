@@ -1,21 +1,20 @@
 //! `slipform agents`: lists, shows, validates and creates agents.
 
+mod validate;
+
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
-use slipform_agents::{Loaded, Problem, load, load_one, shipped, starter, unknown_tool};
+use slipform_agents::{AGENTS_FOLDER, KB_AGENTS_FOLDER, load, shipped, starter};
 use slipform_api::AgentView;
-use slipform_types::{ALL_AGENTS, Blueprint};
+use slipform_types::Blueprint;
 
 use crate::arguments::{Agents, AgentsCommand};
 use crate::coordinator::Coordinator;
 use crate::exit::Exit;
 use crate::{backends, output};
-
-/// The project folder with agent files.
-const FOLDER: &str = "agents";
 
 pub(crate) fn run(arguments: &Agents) -> Result<Exit> {
     let project = Path::new("");
@@ -25,34 +24,18 @@ pub(crate) fn run(arguments: &Agents) -> Result<Exit> {
             let mut agents = coordinator.api.agents().await?;
             // The project's own agents are what people look for.
             agents.sort_by_key(|agent| agent.source == "shipped");
-            list(&agents, *json)
+            let exit = list(&agents, *json)?;
+            if let Some(local) = &coordinator.local {
+                output::lines(local.agent_warnings(|_| true));
+            }
+            Ok(exit)
         }),
         AgentsCommand::Show { name, server, json } => backends::runtime()?.block_on(async {
             let coordinator = Coordinator::open_to_read(server.as_deref()).await?;
             show(&coordinator.api.agent(name).await?, *json)
         }),
-        AgentsCommand::Validate { files, json } => validate(project, files, *json),
+        AgentsCommand::Validate { files, json } => validate::validate(project, files, *json),
         AgentsCommand::Init { name } => init(project, name),
-    }
-}
-
-/// Returns whether the project has an agent of this name, or the program ships one.
-fn is_known(project: &Path, name: &str) -> Result<bool> {
-    let all = load(&project.join(FOLDER))?;
-    Ok(name == ALL_AGENTS || all.iter().any(|loaded| loaded.name == name) || shipped(name).is_some())
-}
-
-/// Adds a warning for each tool and agent that a run would not find.
-fn warn_about_missing(project: &Path, loaded: &mut Loaded) {
-    let Ok(checked) = &mut loaded.result else { return };
-    if let Some((index, message)) = unknown_tool(&checked.blueprint) {
-        checked.warnings.push(Problem::new(format!("$.tools[{index}]"), message));
-    }
-    for (index, name) in checked.blueprint.agents.iter().enumerate() {
-        if !is_known(project, name).unwrap_or(true) {
-            let message = format!("agent `{name}` not found in {FOLDER}/");
-            checked.warnings.push(Problem::new(format!("$.agents[{index}]"), message));
-        }
     }
 }
 
@@ -71,7 +54,7 @@ fn list(agents: &[AgentView], as_json: bool) -> Result<Exit> {
         output::table(["NAME", "RESULT", "SOURCE", "DESCRIPTION"], rows)?;
         if agents.iter().all(|agent| agent.source == "shipped") {
             output::lines([format!(
-                "no agents in {FOLDER}/, only those that come with slipform; `slipform agents init NAME` creates one"
+                "no agents in {AGENTS_FOLDER}/, only those that come with slipform; `slipform agents init NAME` creates one"
             )]);
         }
     }
@@ -120,44 +103,6 @@ fn contract(agent: &Blueprint) -> &'static str {
     }
 }
 
-fn summary(loaded: &Loaded) -> Value {
-    let file = loaded.path.display().to_string();
-    match &loaded.result {
-        Ok(checked) => json!({
-            "name": checked.blueprint.name,
-            "title": checked.blueprint.title,
-            "description": checked.blueprint.description,
-            "type": checked.blueprint.kind,
-            "source": "file",
-            "file": file,
-            "valid": true,
-            "problems": [],
-            "warnings": checked.warnings,
-        }),
-        Err(problems) => json!({
-            "name": loaded.name, "source": "file", "file": file, "valid": false, "problems": problems.list, "warnings": [],
-        }),
-    }
-}
-
-/// Prints the problems and warnings of each file.
-fn print_problems(all: &[Loaded]) -> Exit {
-    let mut exit = Exit::Valid;
-    for loaded in all {
-        let file = loaded.path.display();
-        match &loaded.result {
-            Ok(checked) => {
-                output::lines(checked.warnings.iter().map(|warning| format!("{file}: warning: {warning}")));
-            }
-            Err(problems) => {
-                output::lines(problems.list.iter().map(|problem| format!("{file}: {problem}")));
-                exit = Exit::Usage;
-            }
-        }
-    }
-    exit
-}
-
 fn show(agent: &AgentView, as_json: bool) -> Result<Exit> {
     let exit = print_view_problems(std::slice::from_ref(agent));
     match blueprint(agent)? {
@@ -189,42 +134,40 @@ fn describe(agent: &Blueprint, origin: &str) -> Result<()> {
     Ok(())
 }
 
-fn validate(project: &Path, files: &[std::path::PathBuf], json: bool) -> Result<Exit> {
-    let mut all: Vec<Loaded> = if files.is_empty() {
-        load(&project.join(FOLDER))?
-    } else {
-        files.iter().map(|file| load_one(file)).collect()
-    };
-    all.iter_mut().for_each(|loaded| warn_about_missing(project, loaded));
-    if json {
-        output::data(&all.iter().map(summary).collect::<Value>())?;
-    }
-    let exit = print_problems(&all);
-    if exit == Exit::Valid && !json {
-        let count = all.len();
-        output::lines([format!("{count} {} valid", if count == 1 { "agent is" } else { "agents are" })]);
-    }
-    Ok(exit)
-}
-
 fn init(project: &Path, name: &str) -> Result<Exit> {
     let text = starter(name)?;
-    let folder = project.join(FOLDER);
+    let folder = project.join(AGENTS_FOLDER);
     let path = folder.join(format!("{name}.yaml"));
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {FOLDER}/"))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {AGENTS_FOLDER}/"))?;
     if path.exists() {
-        bail!("{FOLDER}/{name}.yaml exists; choose another name, or edit the file");
+        bail!("{AGENTS_FOLDER}/{name}.yaml exists; choose another name, or edit the file");
     }
     let mut file = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .open(&path)
-        .with_context(|| format!("cannot create {FOLDER}/{name}.yaml"))?;
+        .with_context(|| format!("cannot create {AGENTS_FOLDER}/{name}.yaml"))?;
     std::io::Write::write_all(&mut file, text.as_bytes())
         .with_context(|| format!("cannot write {}", path.display()))?;
+    output::lines(replaced_agents(project, name));
     output::lines([
-        format!("created {FOLDER}/{name}.yaml; run it with:"),
+        format!("created {AGENTS_FOLDER}/{name}.yaml; run it with:"),
         format!("  slipform run {name} -p \"…\""),
     ]);
     Ok(Exit::Valid)
+}
+
+/// Returns a warning for each agent that a new agent of this name replaces.
+fn replaced_agents(project: &Path, name: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if shipped(name).is_some() {
+        warnings.push(format!(
+            "warning: `{name}` replaces the shipped agent of the same name, also for agents that delegate to it"
+        ));
+    }
+    let others = load(&project.join(KB_AGENTS_FOLDER)).unwrap_or_default();
+    if let Some(other) = others.iter().find(|other| other.name == name) {
+        warnings.push(format!("warning: `{name}` replaces the agent in {}", other.path.display()));
+    }
+    warnings
 }

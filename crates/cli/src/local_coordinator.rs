@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use slipform_agents::parameters::with_defaults;
+use slipform_agents::{KB_AGENTS_FOLDER, load};
 use slipform_api::RunRequest;
 use slipform_coordinator::{App, AppOptions, Registry, StoreError, Sweeper, SweeperOptions};
 use slipform_runner::{Progress, Worker, WorkerOptions};
@@ -128,6 +129,38 @@ impl LocalCoordinator {
     /// Returns the folder of the project.
     pub(crate) fn project(&self) -> &Path {
         &self.project
+    }
+
+    /// Returns a line for each warning of the agent files with these names.
+    pub(crate) fn agent_warnings(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let files = self.app.registry().files();
+        let wanted = files.agents.iter().filter(|(name, _)| is_wanted(name));
+        wanted
+            .flat_map(|(_, file)| {
+                let path = file.path.display();
+                file.warnings.iter().map(move |warning| format!("{path}: warning: {warning}"))
+            })
+            .collect()
+    }
+
+    /// Returns what is used by a run instead of something else of the same name: an agent of `agents/` instead of one
+    /// of `.kb/agents/`, or a schema of the project instead of a shipped one.
+    pub(crate) fn replacement_warnings(&self, agent: &str, schema: Option<&str>) -> Vec<String> {
+        let files = self.app.registry().files();
+        let own = files.agents.get(agent).filter(|file| !file.path.starts_with(KB_AGENTS_FOLDER));
+        let others = load(&self.project.join(KB_AGENTS_FOLDER)).unwrap_or_default();
+        let other = others.iter().find(|other| other.name == agent);
+        let replaced = own.zip(other).map(|(own, other)| {
+            let unused = other.path.strip_prefix(&self.project).unwrap_or(&other.path).display();
+            format!(
+                "slipform: warning: agent `{agent}` is read from {}, not from {unused}",
+                own.path.display()
+            )
+        });
+        let schemas = schema.and_then(|name| files.schemas.get(name)).into_iter();
+        let problems = schemas.flat_map(|file| file.problems.iter());
+        let problems = problems.map(|problem| format!("slipform: warning: {problem}"));
+        replaced.into_iter().chain(problems).collect()
     }
 
     /// Makes an agent known that is not in the project's folder.

@@ -130,7 +130,7 @@ impl LocalResources {
             return Ok(vec![self.rung("default", self.settings.backend(name)?).await?]);
         }
         let mut ladder = Vec::new();
-        for tier in self.settings.ladder(blueprint) {
+        for tier in self.settings.ladder(blueprint)? {
             ladder.push(self.rung(&tier, self.settings.tier(&tier)?).await?);
         }
         Ok(ladder)

@@ -66,6 +66,7 @@ async fn perform(arguments: &Run, coordinator: Coordinator) -> Result<Exit> {
             return report::refusal(arguments, error);
         }
         resources.announce_backend(agent.blueprint.as_ref());
+        output::lines(local.replacement_warnings(&arguments.agent, request.output_schema_name.as_deref()));
     }
     let mut coordinator = coordinator.create_store().await?;
     let line = Arc::new(ProgressLine::new(output::is_terminal()));

@@ -221,6 +221,8 @@ fn startup_lines(app: &App, listen: SocketAddr, database: &str, no_runner: bool)
     ];
     for (name, file) in &files.agents {
         lines.extend(file.problems.iter().map(|problem| format!("slipform: agent `{name}`: {problem}")));
+        let warnings = file.warnings.iter();
+        lines.extend(warnings.map(|warning| format!("slipform: agent `{name}`: warning: {warning}")));
     }
     for (name, file) in &files.schemas {
         lines.extend(file.problems.iter().map(|problem| format!("slipform: schema `{name}`: {problem}")));

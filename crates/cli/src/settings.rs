@@ -7,9 +7,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
-use slipform_model::BackendConfig;
+use slipform_model::{BackendConfig, connect};
 use slipform_runner::ProjectPolicy;
-use slipform_types::{BackendKind, Blueprint, env};
+use slipform_types::{BackendKind, Blueprint, closest, env};
 
 use crate::secrets;
 
@@ -21,6 +21,9 @@ const EMBEDDED: &str = "embedded";
 
 /// The tier of agents without `tier` and `escalation`.
 const DEFAULT_TIER: &str = "default";
+
+/// The tiers that need no mapping. An unmapped one uses the default backend.
+const STANDARD_TIERS: [&str; 4] = [DEFAULT_TIER, "small", "medium", "large"];
 
 /// The models of OpenAI and Anthropic if no model is configured.
 const OPENAI_MODEL: &str = "gpt-4.1-mini";
@@ -195,17 +198,50 @@ impl Settings {
         })
     }
 
-    /// Returns the backend of a tier; the default backend if the tier is not mapped.
+    /// Returns the backend of a tier; the default backend if a standard tier is not mapped. Other tiers are mapped
+    /// or mistyped.
     pub(crate) fn tier(&self, tier: &str) -> Result<&BackendConfig> {
-        self.backend(self.tiers.get(tier).unwrap_or(&self.default_backend))
+        match self.tiers.get(tier) {
+            Some(backend) => self.backend(backend),
+            None if STANDARD_TIERS.contains(&tier) => self.backend(&self.default_backend),
+            None => {
+                let mapped = self.tiers.keys().map(String::as_str);
+                let known: Vec<&str> = STANDARD_TIERS[1..].iter().copied().chain(mapped).collect();
+                let advice = match closest(tier, known.iter().copied()) {
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => format!("map it to a backend under [tiers] in {FILE}"),
+                };
+                bail!("tier `{tier}` not found; {advice}")
+            }
+        }
     }
 
     /// Returns the escalation ladder of an agent. Adjacent unmapped tiers are one rung: both use the default backend, so
     /// escalating between them would ask the same model again.
-    pub(crate) fn ladder(&self, blueprint: &Blueprint) -> Vec<String> {
+    ///
+    /// # Errors
+    /// Returns an error if a tier is neither a standard one nor mapped.
+    pub(crate) fn ladder(&self, blueprint: &Blueprint) -> Result<Vec<String>> {
         let mut ladder = Settings::tiers_of(blueprint);
+        for tier in &ladder {
+            self.tier(tier).with_context(|| format!("agent `{}`", blueprint.name))?;
+        }
         ladder.dedup_by(|next, tier| !self.tiers.contains_key(next) && !self.tiers.contains_key(tier));
-        ladder
+        Ok(ladder)
+    }
+
+    /// Returns why an agent could not use the backend of a tier, or of its default tier. `None` if it could. Servers
+    /// are not contacted, and the weights of the embedded model are not looked for.
+    pub(crate) fn tier_problem(
+        &self,
+        tier: Option<&str>,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Option<String> {
+        match self.tier(tier.unwrap_or(DEFAULT_TIER)) {
+            Err(error) => Some(format!("{error:#}")),
+            Ok(config) if config.kind == BackendKind::Embedded => None,
+            Ok(config) => connect(config, environment).err().map(|error| error.to_string()),
+        }
     }
 
     /// Returns the agent's tier and the tiers after it in `escalation`.
@@ -396,7 +432,7 @@ mod tests {
             "name": "a", "tier": "small", "escalation": ["small", "medium", "large"],
         }))
         .unwrap();
-        let ladder = |text: &str| settings(text, &[]).unwrap().ladder(&agent);
+        let ladder = |text: &str| settings(text, &[]).unwrap().ladder(&agent).unwrap();
         assert_eq!(ladder(""), ["small"]);
         let one = "[backends.a]\nkind = \"openai\"\n[tiers]\n";
         assert_eq!(ladder(&format!("{one}large = \"a\"")), ["small", "large"]);
@@ -404,6 +440,22 @@ mod tests {
         assert_eq!(
             ladder(&format!("{one}small = \"a\"\nmedium = \"a\"\nlarge = \"a\"")),
             ["small", "medium", "large"]
+        );
+    }
+
+    #[test]
+    fn unmapped_tier_must_be_a_standard_one() {
+        let text = "[backends.a]\nkind = \"openai\"\n[tiers]\nreasoning = \"a\"\n";
+        let settings = settings(text, &[]).unwrap();
+        for tier in ["default", "small", "medium", "large", "reasoning"] {
+            assert_eq!(settings.tier(tier).unwrap().name, "a", "{tier}");
+        }
+        let refused = |tier: &str| settings.tier(tier).unwrap_err().to_string();
+        assert_eq!(refused("smal"), "tier `smal` not found; did you mean `small`?");
+        assert_eq!(refused("resoning"), "tier `resoning` not found; did you mean `reasoning`?");
+        assert_eq!(
+            refused("premium"),
+            "tier `premium` not found; map it to a backend under [tiers] in slipform.toml"
         );
     }
 

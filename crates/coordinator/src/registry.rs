@@ -8,16 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::Value;
-use slipform_agents::{Checked, load};
+use slipform_agents::{AGENTS_FOLDER, Checked, KB_AGENTS_FOLDER, load_project};
 use slipform_api::Problem;
 use slipform_schema::shipped;
 use slipform_types::Blueprint;
 
 use files::Fingerprint;
 pub(crate) use files::is_name as is_schema_name;
-
-/// Folder of the project's agents.
-const AGENTS_FOLDER: &str = "agents";
 
 /// Folder of the project's named schemas.
 const SCHEMAS_FOLDER: &str = "schemas";
@@ -122,11 +119,12 @@ impl Registry {
     }
 
     fn current_fingerprint(&self) -> Fingerprint {
-        Fingerprint::of(&[self.project.join(AGENTS_FOLDER), self.project.join(SCHEMAS_FOLDER)])
+        let folders = [AGENTS_FOLDER, KB_AGENTS_FOLDER, SCHEMAS_FOLDER];
+        Fingerprint::of(&folders.map(|folder| self.project.join(folder)))
     }
 
     fn read_agents(&self, before: &Files, now: &mut Files) {
-        let all = match load(&self.project.join(AGENTS_FOLDER)) {
+        let all = match load_project(&self.project, None) {
             Ok(all) => all,
             Err(error) => {
                 now.agents = before.agents.clone();

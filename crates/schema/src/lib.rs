@@ -86,7 +86,7 @@ pub use path::{
     PatternStep, Segment, escape_pointer, json_path, json_pointer, parse_json_path, parse_pattern,
     unescape_pointer,
 };
-pub use schema::{Cache, Compiler, Schema};
+pub use schema::{Cache, Compiler, Schema, schema_errors};
 pub use shape::{Additional, Shape, Types};
 pub use shipped::{Shipped, shipped};
 pub use violation::{VIOLATIONS_MAX, Violation, Violations};

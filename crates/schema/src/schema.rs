@@ -326,6 +326,37 @@ fn is_format(format: &str, text: &str) -> bool {
     VALIDATORS.get(format).is_none_or(|validator| validator.is_valid(&Value::from(text)))
 }
 
+/// Returns every reason why a document cannot be compiled with the default settings; none if it can be. The
+/// rules of its draft are checked everywhere, other rules up to the first violation.
+///
+/// ```
+/// use slipform_schema::schema_errors;
+/// use serde_json::json;
+///
+/// let schema = json!({"type": "objekt", "properties": {"n": {"type": "integr"}}});
+/// let errors = schema_errors(&schema);
+/// assert_eq!(errors.len(), 2);
+/// assert!(errors[1].to_string().starts_with("$.properties.n.type: 'integr' is not one of"));
+/// ```
+pub fn schema_errors(source: &Value) -> Vec<Error> {
+    let Err(first) = Schema::compile(source) else { return Vec::new() };
+    let Error::Invalid { path, .. } = &first else { return vec![first] };
+    let standard = google::standard_form(source);
+    let rules = match standard.get("$schema") {
+        None => Ok(jsonschema::draft7::meta::validator()),
+        Some(_) => jsonschema::meta::validator_for(&standard),
+    };
+    let violations = match &rules {
+        Ok(rules) => explain(&standard, &Value::Null, rules.iter_errors(&standard)).list,
+        Err(_) => Vec::new(),
+    };
+    let is_first_known = violations.iter().any(|violation| violation.path == *path);
+    let all = violations
+        .into_iter()
+        .map(|violation| Error::Invalid { path: violation.path, message: violation.message });
+    if is_first_known { all.collect() } else { std::iter::once(first).chain(all).collect() }
+}
+
 /// Refuses every document that is not in the schema or the registry: a user's `$ref` must never open a file
 /// or a socket.
 struct RefuseRetrieval;

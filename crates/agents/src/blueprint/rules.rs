@@ -3,7 +3,9 @@
 //! Rules skip values of the wrong type; [`super::check_shape`] has already reported them.
 
 use serde_json::{Map, Value};
-use slipform_schema::{Schema, Segment, Shape, Types, json_path, lint, parse_pattern, universal};
+use slipform_schema::{
+    Schema, Segment, Shape, Types, impossible_part, json_path, lint, parse_pattern, schema_errors, universal,
+};
 use slipform_types::{ALL_AGENTS, AgentType, BUILTIN_TOOL_PREFIXES, CHECKING_TOOL};
 
 use super::Findings;
@@ -130,10 +132,18 @@ fn compile(definition: &Definition, key: &str, findings: &mut Findings) -> Optio
             for warning in lint(source) {
                 findings.add_warning(Problem::under(&prefix, &warning.path, warning.message));
             }
+            if let Some(part) = impossible_part(source) {
+                let message = format!(
+                    "no value satisfies the schema: {part} allows nothing, so every run fails; correct it"
+                );
+                findings.warning(&prefix, message);
+            }
             Some(schema)
         }
-        Err(error) => {
-            findings.add_problem(Problem::of_schema(&prefix, &error));
+        Err(_) => {
+            for error in schema_errors(source) {
+                findings.add_problem(Problem::of_schema(&prefix, &error));
+            }
             None
         }
     }

@@ -82,7 +82,7 @@ fn schema_named_by_model_must_be_registered() {
 }
 
 #[test]
-fn unknown_tools_and_agents_are_warnings_in_validate_and_errors_in_run() {
+fn unknown_tools_and_agents_are_errors_in_validate_and_run() {
     let project = Project::new("missing")
         .file(
             "agents/a.yaml",
@@ -91,9 +91,14 @@ fn unknown_tools_and_agents_are_warnings_in_validate_and_errors_in_run() {
         .file("agents/b.yaml", "name: b\ncites: [\"$.a[0]\"]\n")
         .file("agents/c.yaml", "name: c\ntools: [fs:read]\nopening: [{tool: fs:list}]\n");
     let checked = project.run(&["agents", "validate", "agents/a.yaml"]);
-    assert_eq!(checked.status, 0, "{}", checked.all());
-    assert!(checked.stderr.contains("$.tools[1]: tool `fs:nothing` not found"), "{}", checked.stderr);
-    assert!(checked.stderr.contains("$.agents[0]: agent `nobody` not found"), "{}", checked.stderr);
+    assert_eq!(checked.status, 2, "{}", checked.all());
+    for problem in [
+        "agents/a.yaml: line 2: $.tools[1]: tool `fs:nothing` not found",
+        "agents/a.yaml: line 2: $.tools[2]: tool `docs:search` not found",
+        "agents/a.yaml: line 3: $.agents[0]: agent `nobody` not found",
+    ] {
+        assert!(checked.stderr.contains(problem), "{problem} is not in {}", checked.stderr);
+    }
     assert!(!checked.stderr.contains("`researcher`"), "{}", checked.stderr);
     for (file, expected) in
         [("b", "$.cites[0]"), ("c", "$.opening[0].tool: 'fs:list' is not one of the agent's tools")]
