@@ -221,7 +221,7 @@ pub struct RunResult {
     /// The receipt: strategy, calls, retries, repairs and tokens.
     #[schema(value_type = Option<Object>)]
     pub receipt: Option<Value>,
-    /// Usable parts of a failed run, and the subtasks of an incomplete one.
+    /// Usable parts of a failed run.
     #[schema(value_type = Option<Object>)]
     pub salvage: Option<Salvage>,
 }

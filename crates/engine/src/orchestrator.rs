@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use slipform_types::{
-    AgentCard, BackendInfo, BackendKind, Blueprint, ChildEnd, ContractOptions, EventBody, RunStatus, Salvage,
-    Subtask, SubtaskOutcome,
+    AgentCard, BackendInfo, BackendKind, Blueprint, ChildEnd, ContractOptions, EventBody, RunStatus, Subtask,
+    SubtaskOutcome,
 };
 
 use crate::children::{INTERNAL_CHILDREN_MAX, children_limit_message};
@@ -101,7 +101,7 @@ impl Orchestration {
         self.original_task.contract.as_ref()
     }
 
-    /// Returns the subtasks and their results, for the salvage.
+    /// Returns the subtasks and their results, for the receipt and the salvage.
     pub(crate) fn outcomes(&self) -> Vec<SubtaskOutcome> {
         self.subtask_states.iter().map(SubtaskState::outcome).collect()
     }
@@ -119,17 +119,6 @@ impl Orchestration {
     /// Returns whether there is a result to summarize although planning failed.
     pub(crate) fn can_summarize_without_plan(&self) -> bool {
         self.is_planning() && self.done().next().is_some()
-    }
-
-    /// Returns the salvage of an incomplete summary, or `None` if every subtask is done.
-    pub(crate) fn incomplete_salvage(&self, replies: Vec<String>) -> Option<Salvage> {
-        if !self.is_incomplete() {
-            return None;
-        }
-        let subtasks = self.outcomes();
-        let errors =
-            subtasks.iter().filter_map(SubtaskOutcome::problem).map(|it| format!("$: {it}")).collect();
-        Some(Salvage { replies, errors, subtasks, ..Salvage::default() })
     }
 
     fn done(&self) -> impl Iterator<Item = &SubtaskState> {

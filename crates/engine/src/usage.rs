@@ -127,6 +127,7 @@ impl UsageLog {
             unenforced: self.unenforced.clone(),
             flags: self.flags.clone(),
             model_claims: self.model_claims.clone(),
+            subtasks: Vec::new(),
         }
     }
 

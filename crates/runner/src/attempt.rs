@@ -226,13 +226,11 @@ fn is_final(events: &[EventBody]) -> bool {
 /// `None` for other ends.
 fn without_subtask_results(events: &[EventBody]) -> Option<Vec<EventBody>> {
     let mut events = events.to_vec();
-    let Some(EventBody::RunCompleted { status: RunStatus::Completed, salvage: Some(salvage), .. }) =
-        events.last_mut()
-    else {
-        return None;
-    };
-    salvage.replies.clear();
-    salvage.subtasks.iter_mut().for_each(|subtask| subtask.result = None);
+    let receipt = events.iter_mut().find_map(|body| match body {
+        EventBody::Result { receipt, .. } => Some(receipt).filter(|receipt| receipt.is_incomplete()),
+        _ => None,
+    })?;
+    receipt.subtasks.iter_mut().for_each(|subtask| subtask.result = None);
     Some(events)
 }
 

@@ -297,7 +297,7 @@ pub(crate) fn final_events(outcome: &Outcome) -> Vec<EventBody> {
             EventBody::RunCompleted {
                 status: RunStatus::Completed,
                 error: None,
-                salvage: success.salvage.clone().map(Box::new),
+                salvage: None,
                 receipt: None,
             },
         ],

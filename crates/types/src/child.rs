@@ -56,9 +56,6 @@ impl ExecutionMode {
     }
 }
 
-/// The note under the JSON of an incomplete result.
-const INCOMPLETE_NOTE: &str = "(This result is incomplete: some of its subtasks failed)";
-
 /// The end of a child run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChildEnd {
@@ -70,7 +67,8 @@ pub struct ChildEnd {
     pub child_run_id: RunId,
     /// The final status of the child's run.
     pub status: RunStatus,
-    /// The result of a run without a contract; `None` otherwise.
+    /// The result of a run without a contract. Beside `result_data`, a note about what the result lacks; `None` if it
+    /// lacks nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_text: Option<String>,
     /// The result of a run with a contract; `None` otherwise.
@@ -79,9 +77,6 @@ pub struct ChildEnd {
     /// The error of a failed or stopped run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Box<RunError>>,
-    /// Whether the result lacks a part, because subtasks of the child failed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub incomplete: bool,
 }
 
 impl ChildEnd {
@@ -93,10 +88,12 @@ impl ChildEnd {
     /// Returns the result in the form that the parent's model reads: the JSON, else the text, else a note.
     pub fn result(&self) -> String {
         match (&self.result_data, &self.result_text) {
-            (Some(data), _) => {
+            (Some(data), note) => {
                 let json = serde_json::to_string_pretty(data).unwrap_or_else(|_| data.to_string());
-                // A text names the subtasks that failed; JSON has no place for them.
-                if self.incomplete { format!("{json}\n\n{INCOMPLETE_NOTE}") } else { json }
+                match note {
+                    Some(note) => format!("{json}\n\n{note}"),
+                    None => json,
+                }
             }
             (None, Some(text)) if !text.is_empty() => text.clone(),
             // JSON has one null: a result that is null reads back from the journal as an absent one.
@@ -206,23 +203,20 @@ mod tests {
             result_text: None,
             result_data: None,
             error: None,
-            incomplete: false,
         }
     }
 
     #[test]
     fn result_prefers_data_over_text_over_note() {
+        assert_eq!(end(1, RunStatus::Failed).result(), "(No result available)");
         let mut child = end(1, RunStatus::Completed);
-        assert_eq!(child.result(), "(No result available)");
+        assert_eq!(child.result(), "null");
         child.result_text = Some("Done.".to_owned());
         assert_eq!(child.result(), "Done.");
-        child.result_data = Some(json!({"a": 1}));
+        (child.result_text, child.result_data) = (None, Some(json!({"a": 1})));
         assert_eq!(child.result(), "{\n  \"a\": 1\n}");
-        child.incomplete = true;
-        assert_eq!(
-            child.result(),
-            "{\n  \"a\": 1\n}\n\n(This result is incomplete: some of its subtasks failed)"
-        );
+        child.result_text = Some("Incomplete.".to_owned());
+        assert_eq!(child.result(), "{\n  \"a\": 1\n}\n\nIncomplete.");
     }
 
     #[test]

@@ -209,7 +209,7 @@ pub enum EventBody {
         /// The error of a failed or stopped run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Box<RunError>>,
-        /// The partial results of a run that failed or is incomplete.
+        /// The partial results of a failed run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         salvage: Option<Box<Salvage>>,
         /// The record of what was tried, for runs without a result.

@@ -34,7 +34,7 @@ pub struct Subtask {
     pub priority: i64,
 }
 
-/// The outcome of a subtask, in the salvage of its orchestration.
+/// The outcome of a subtask, in the receipt or the salvage of its orchestration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubtaskOutcome {
     /// The id of the subtask.

@@ -35,10 +35,6 @@ pub struct Success {
     pub result_data: Option<Value>,
     /// The record of how the result was reached.
     pub receipt: Receipt,
-    /// The results and failures of all subtasks, if the result is the summary of an orchestration in which not
-    /// every subtask was completed. The receipt has the flag [`INCOMPLETE`] then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub salvage: Option<Salvage>,
 }
 
 /// How far a run has got, for people who watch it.
@@ -190,7 +186,7 @@ impl RunErrorType {
     }
 }
 
-/// The partial results of a run that failed or is incomplete.
+/// The partial results of a failed run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Salvage {
     /// Every reply, as the models wrote it, oldest first.
@@ -199,8 +195,7 @@ pub struct Salvage {
     pub best_candidate: Option<Value>,
     /// The parts of `best_candidate` that satisfy their own subschemas.
     pub valid_parts: Option<Value>,
-    /// The violations of `best_candidate`, as `$.path: message`. For an incomplete result, the reason of each
-    /// subtask that is not completed.
+    /// The violations of `best_candidate`, as `$.path: message`.
     pub errors: Vec<String>,
     /// The subtasks of an orchestration with their results, as far as it came.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::INCOMPLETE;
+use crate::{INCOMPLETE, SubtaskOutcome};
 
 /// The record of how a result was reached.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,10 @@ pub struct Receipt {
     /// The criteria of the result that no check decided: whether they are met is the claim of the model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub model_claims: Vec<String>,
+    /// All subtasks with their results and failures, if the result is the summary of an orchestration in which not
+    /// every subtask was completed. The flag `incomplete` is set then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subtasks: Vec<SubtaskOutcome>,
 }
 
 impl Receipt {

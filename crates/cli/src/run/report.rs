@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::{Value, json};
 use slipform_api::{Code, Error, RunResult, RunView};
-use slipform_types::{INCOMPLETE, ResponseStatus, RunError, RunErrorType, SessionId, SubtaskOutcome};
+use slipform_types::{Receipt, ResponseStatus, RunError, RunErrorType, SessionId, SubtaskOutcome};
 
 use crate::arguments::{Printing, Run};
 use crate::coordinator;
@@ -141,12 +141,9 @@ fn failure(arguments: &Run, error: &RunError, result: &RunResult) -> Result<()> 
 
 /// Returns the exit status of a completed run. Prints the subtasks that an incomplete result lacks.
 pub(crate) fn completed_exit(result: &RunResult) -> Exit {
-    let flags = result.receipt.as_ref().and_then(|receipt| receipt["flags"].as_array());
-    if !flags.is_some_and(|flags| flags.iter().any(|flag| flag == INCOMPLETE)) {
-        return Exit::Valid;
-    }
-    let subtasks = result.salvage.as_ref().map(|salvage| salvage.subtasks.as_slice()).unwrap_or_default();
-    let problems = subtasks.iter().filter_map(SubtaskOutcome::problem);
+    let receipt = result.receipt.clone().and_then(|receipt| serde_json::from_value::<Receipt>(receipt).ok());
+    let Some(receipt) = receipt.filter(Receipt::is_incomplete) else { return Exit::Valid };
+    let problems = receipt.subtasks.iter().filter_map(SubtaskOutcome::problem);
     output::lines(problems.map(|problem| format!("slipform: the result is incomplete: {problem}")));
     Exit::Invalid
 }

@@ -232,9 +232,8 @@ fn incomplete_run_has_summary_flag_and_all_subtasks() {
     assert_eq!((&run["status"], &run["error"]), (&json!("completed"), &json!(null)), "{run}");
     assert!(run["result_text"].as_str().unwrap().starts_with("It was written [write]."), "{run}");
     assert_eq!(run["receipt"]["flags"], json!(["incomplete"]), "{run}");
-    let salvage = &run["salvage"];
-    assert!(salvage["errors"][0].as_str().unwrap().contains(COUNTER_PROBLEM), "{salvage}");
-    let subtasks: Vec<(&Value, &Value, &Value)> = salvage["subtasks"]
+    assert!(run["receipt"]["subtasks"][1]["error"].as_str().unwrap().contains("no JSON"), "{run}");
+    let subtasks: Vec<(&Value, &Value, &Value)> = run["receipt"]["subtasks"]
         .as_array()
         .unwrap()
         .iter()
@@ -276,6 +275,36 @@ fn failed_summary_keeps_results_of_specialists_in_salvage() {
         assert_eq!(first, (&json!("write"), &json!("Written.")), "{run}");
         assert!(salvaged[1]["error"].as_str().unwrap().contains("Output held no JSON"), "{run}");
     }
+}
+
+#[test]
+fn parent_of_an_orchestrator_reads_that_its_json_is_incomplete() {
+    let server = ScriptedServer::respond(|request, _| {
+        let prompt = request.prompt();
+        if prompt.contains("You are the boss.") {
+            return if prompt.contains(&format!("This result is incomplete: {COUNTER_PROBLEM}")) {
+                Step::text("Noted.")
+            } else {
+                Step::tool("start_agent_session", json!({"agent_name": "lead", "prompt": "Go."}))
+            };
+        }
+        match caller(request) {
+            Caller::Plan => plan(json!([
+                {"id": "count", "description": "Count.", "agent": "counter"},
+                {"id": "write", "description": "Write.", "agent": "writer"},
+            ])),
+            Caller::Counter => Step::text("I cannot."),
+            Caller::Writer => Step::text("Written."),
+            Caller::Summary => Step::json(&json!({"written": true})),
+        }
+    });
+    let lead = "name: lead\ntype: orchestrator\nagents: [counter, writer]\n\
+                output_schema: {type: object, required: [written], properties: {written: {type: boolean}}}\n";
+    let boss = "name: boss\nsystem_prompt: You are the boss.\nagents: [lead]\n";
+    let project =
+        project("orchestrate-nested", &server).file("agents/lead.yaml", lead).file("agents/boss.yaml", boss);
+    let ran = project.run(&["run", "boss", "-p", "Tell me."]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "Noted.\n"), "{}", ran.stderr);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use slipform_schema::{Violation, Violations};
 use slipform_types::{
-    Blueprint, CHECKING_TOOL, ChildEnd, Clarity, Outcome, Repair, RunErrorType, Salvage, Success,
+    Blueprint, CHECKING_TOOL, ChildEnd, Clarity, Outcome, Receipt, Repair, RunErrorType, Success,
 };
 
 use super::clarity::{ClarityVerdict, Score, read_score};
@@ -303,9 +303,8 @@ impl State {
                     Some(orchestration) => orchestration.with_missing_subtasks(text),
                     None => text,
                 };
-                let (receipt, salvage) =
-                    (self.usage.receipt(None, None, Vec::new()), self.incomplete_salvage());
-                let success = Success { result_text: Some(text), result_data: None, receipt, salvage };
+                let receipt = self.with_subtasks(self.usage.receipt(None, None, Vec::new()));
+                let success = Success { result_text: Some(text), result_data: None, receipt };
                 return self.decisions.set_outcome(Outcome::Completed(Box::new(success)));
             }
             Content::Value(reading) if self.children.is_planning() => {
@@ -330,14 +329,16 @@ impl State {
         }
         let strategy = model_reply.and_then(|model_reply| model_reply.plan.mode.strategy());
         let receipt = self.usage.receipt(strategy, self.contract(), repairs);
-        let salvage = self.incomplete_salvage();
-        let success = Success { result_text: None, result_data: Some(value), receipt, salvage };
+        let receipt = self.with_subtasks(receipt);
+        let success = Success { result_text: None, result_data: Some(value), receipt };
         self.decisions.set_outcome(Outcome::Completed(Box::new(success)));
     }
 
-    /// Returns the results and failures of the subtasks of an incomplete summary.
-    fn incomplete_salvage(&self) -> Option<Salvage> {
-        self.children.orchestration.as_ref()?.incomplete_salvage(self.usage.replies.clone())
+    /// Adds the results and failures of the subtasks to the receipt of an incomplete summary.
+    fn with_subtasks(&self, mut receipt: Receipt) -> Receipt {
+        let orchestration = self.children.orchestration.as_ref().filter(|it| it.is_incomplete());
+        receipt.subtasks = orchestration.map(|it| it.outcomes()).unwrap_or_default();
+        receipt
     }
 
     /// Returns whether the agent has something to call and called nothing in its session.

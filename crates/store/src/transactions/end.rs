@@ -2,7 +2,7 @@
 
 use slipform_types::{
     ChildEnd, EventBody, ExecutionMode, Receipt, RunError, RunErrorType, RunId, RunStatus, Salvage,
-    UniversalResponse,
+    SubtaskOutcome, UniversalResponse,
 };
 
 use super::encoding::{EncodedEvent, encode_events, from_json, read_status, to_json};
@@ -183,14 +183,17 @@ pub(crate) async fn child_end(tx: &mut Tx, child: &RunId) -> Result<ChildEnd, Er
         result_text: None,
         result_data: None,
         error: row.optional_text()?.as_deref().map(from_json).transpose()?,
-        incomplete: false,
     };
     if end.is_completed()
         && let Some(event) = journal::result_event(tx, &end.child_session_id, child).await?
         && let EventBody::Result { result_text, result_data, receipt } = from_json(&event.body)?
     {
         (end.result_text, end.result_data) = (result_text, result_data);
-        end.incomplete = receipt.is_incomplete();
+        if end.result_data.is_some() && receipt.is_incomplete() {
+            // A text names what it lacks; JSON has no place for it.
+            let problems: Vec<String> = receipt.subtasks.iter().filter_map(SubtaskOutcome::problem).collect();
+            end.result_text = Some(format!("This result is incomplete: {}", problems.join("; ")));
+        }
     }
     Ok(end)
 }

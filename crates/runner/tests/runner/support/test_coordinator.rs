@@ -213,13 +213,9 @@ fn outcome(events: &[Event]) -> Outcome {
     let in_first_session = |event: &&Event| event.session_id == session(1);
     let last: Vec<&Event> = events.iter().filter(in_first_session).rev().take(2).collect();
     match (&last[1].body, &last[0].body) {
-        (
-            EventBody::Result { result_text, result_data, receipt },
-            EventBody::RunCompleted { salvage, .. },
-        ) => {
+        (EventBody::Result { result_text, result_data, receipt }, EventBody::RunCompleted { .. }) => {
             let (result_text, result_data) = (result_text.clone(), result_data.clone());
-            let (receipt, salvage) = ((**receipt).clone(), salvage.as_deref().cloned());
-            Outcome::Completed(Success { result_text, result_data, receipt, salvage }.into())
+            Outcome::Completed(Success { result_text, result_data, receipt: (**receipt).clone() }.into())
         }
         (
             _,
