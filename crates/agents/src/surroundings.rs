@@ -12,6 +12,8 @@ use crate::{placeholders, tools};
 pub struct Surroundings<'a> {
     /// Looks up an agent that the agent delegates to or has its answers scored by.
     pub agent_problem: &'a dyn Fn(&str) -> Option<String>,
+    /// Looks up a registered schema that the agent names.
+    pub schema_problem: &'a dyn Fn(&str) -> Option<String>,
     /// Looks up the backend of a tier; of an agent without tiers if the tier is `None`.
     pub tier_problem: &'a dyn Fn(Option<&str>) -> Option<String>,
     /// Looks up an environment variable that a placeholder names.
@@ -29,6 +31,7 @@ impl Surroundings<'_> {
     pub(crate) fn check(&self, definition: &Map<String, Value>, findings: &mut Findings) {
         self.check_tools(definition, findings);
         self.check_agents(definition, findings);
+        self.check_schemas(definition, findings);
         // A procedural agent has no model.
         if definition.get("type").and_then(Value::as_str) != Some("procedural") {
             self.check_tiers(definition, findings);
@@ -64,6 +67,13 @@ impl Surroundings<'_> {
         };
         if let Some(problem) = scorer.and_then(|scorer| (self.agent_problem)(scorer)) {
             findings.problem(path, problem);
+        }
+    }
+
+    fn check_schemas(&self, definition: &Map<String, Value>, findings: &mut Findings) {
+        for key in ["output_schema_name", "default_output_schema_name"] {
+            let name = definition.get(key).and_then(Value::as_str);
+            findings.problems_at(&format!("$.{key}"), name.and_then(|name| (self.schema_problem)(name)));
         }
     }
 

@@ -34,7 +34,9 @@ pub(crate) fn run(arguments: &Agents) -> Result<Exit> {
             let coordinator = Coordinator::open_to_read(server.as_deref()).await?;
             show(&coordinator.api.agent(name).await?, *json)
         }),
-        AgentsCommand::Validate { files, json } => validate::validate(project, files, *json),
+        AgentsCommand::Validate { files, json } => {
+            backends::runtime()?.block_on(validate::validate(project, files, *json))
+        }
         AgentsCommand::Init { name } => init(project, name),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use slipform_agents::parameters::with_defaults;
 use slipform_agents::{KB_AGENTS_FOLDER, load};
-use slipform_api::RunRequest;
+use slipform_api::{Problem, RunRequest};
 use slipform_coordinator::{App, AppOptions, Registry, StoreError, Sweeper, SweeperOptions};
 use slipform_runner::{Progress, Worker, WorkerOptions};
 use slipform_types::Blueprint;
@@ -158,8 +158,12 @@ impl LocalCoordinator {
             )
         });
         let schemas = schema.and_then(|name| files.schemas.get(name)).into_iter();
-        let problems = schemas.flat_map(|file| file.problems.iter());
-        let problems = problems.map(|problem| format!("slipform: warning: {problem}"));
+        let problems = schemas.flat_map(|file| {
+            let line = |problem: &Problem| {
+                format!("slipform: warning: {}: {}", file.path.display(), problem.message)
+            };
+            file.problems.iter().map(line).collect::<Vec<_>>()
+        });
         replaced.into_iter().chain(problems).collect()
     }
 

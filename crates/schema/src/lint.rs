@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::google;
+use crate::impossible::impossible_part;
 use crate::limits::{check_depth, locate};
 use crate::path::{Segment, json_path, unescape_pointer};
 use crate::walk::{keyword_names, subschemas};
@@ -47,6 +48,11 @@ pub fn lint(schema: &Value) -> Vec<Warning> {
         warnings.push(Warning { path: locate(schema, stated), message });
     }
     let schema = &*standard;
+    if let Some(part) = impossible_part(schema) {
+        let message =
+            format!("no value satisfies the schema: {part} allows nothing, so every run fails; correct it");
+        warnings.push(Warning { path: "$".to_owned(), message });
+    }
     let draft = schema.get("$schema").and_then(Value::as_str);
     let is_draft7 = draft.is_none_or(|draft| draft.contains("draft-07"));
     let mut pending = vec![(Vec::new(), schema)];

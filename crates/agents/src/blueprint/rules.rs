@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 use slipform_schema::{
-    Schema, Segment, Shape, Types, impossible_part, json_path, lint, parse_pattern, schema_errors, universal,
+    Schema, Segment, Shape, Types, json_path, lint, parse_pattern, schema_errors, universal,
 };
 use slipform_types::{ALL_AGENTS, AgentType, BUILTIN_TOOL_PREFIXES, CHECKING_TOOL};
 
@@ -131,12 +131,6 @@ fn compile(definition: &Definition, key: &str, findings: &mut Findings) -> Optio
         Ok(schema) => {
             for warning in lint(source) {
                 findings.add_warning(Problem::under(&prefix, &warning.path, warning.message));
-            }
-            if let Some(part) = impossible_part(source) {
-                let message = format!(
-                    "no value satisfies the schema: {part} allows nothing, so every run fails; correct it"
-                );
-                findings.warning(&prefix, message);
             }
             Some(schema)
         }

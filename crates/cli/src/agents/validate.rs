@@ -12,17 +12,22 @@ use slipform_agents::{
 use slipform_coordinator::Registry;
 use slipform_types::{ALL_AGENTS, Blueprint, closest};
 
+use crate::coordinator::Coordinator;
 use crate::exit::Exit;
 use crate::settings::Settings;
 use crate::{backends, output};
 
 /// Checks files, or all agents of the project, and prints every problem. It fails where `slipform run` would refuse
 /// the agent.
-pub(super) fn validate(project: &Path, files: &[PathBuf], as_json: bool) -> Result<Exit> {
+pub(super) async fn validate(project: &Path, files: &[PathBuf], as_json: bool) -> Result<Exit> {
+    let coordinator = Coordinator::open_to_read(None).await?;
+    let schemas: Vec<String> =
+        coordinator.api.schemas().await?.into_iter().map(|schema| schema.name).collect();
     let settings = Settings::read(project, &backends::environment);
     let names: Vec<String> = load_project(project, None)?.into_iter().map(|loaded| loaded.name).collect();
     let surroundings = Surroundings {
         agent_problem: &|name| missing_agent(name, &names),
+        schema_problem: &|name| missing_schema(name, &schemas),
         tier_problem: &|tier| settings.as_ref().ok()?.tier_problem(tier, &backends::environment),
         variable_problem: &|name| unset_variable(name),
     };
@@ -69,6 +74,18 @@ fn missing_agent(name: &str, names: &[String]) -> Option<String> {
         None => String::new(),
     };
     Some(format!("agent `{name}` not found in {AGENTS_FOLDER}/ or {KB_AGENTS_FOLDER}/{advice}"))
+}
+
+/// Returns the problem of a schema that is not registered.
+fn missing_schema(name: &str, schemas: &[String]) -> Option<String> {
+    if schemas.iter().any(|known| known == name) {
+        return None;
+    }
+    let advice = match closest(name, schemas.iter().map(String::as_str)) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => "add it to schemas/, or write the schema inline".to_owned(),
+    };
+    Some(format!("schema `{name}` not found; {advice}"))
 }
 
 fn unset_variable(name: &str) -> Option<String> {
@@ -124,13 +141,11 @@ fn used_agents(blueprint: &Blueprint) -> Vec<(String, String)> {
 /// Returns a line for each schema of the project that replaces a shipped one, or cannot be used.
 fn schema_warnings(project: &Path) -> Vec<String> {
     let files = Registry::read(project).files();
-    let problems = files.schemas.values().flat_map(|file| file.problems.iter());
-    problems
-        .map(|problem| match problem.split_once(": ") {
-            Some((file, problem)) => format!("{file}: warning: {problem}"),
-            None => problem.clone(),
-        })
-        .collect()
+    let line = |path: &Path, problem: &slipform_api::Problem| {
+        format!("{}: warning: {}", path.display(), problem.message)
+    };
+    let files = files.schemas.values();
+    files.flat_map(|file| file.problems.iter().map(|problem| line(&file.path, problem))).collect()
 }
 
 fn summary(loaded: &Loaded) -> Value {
@@ -148,7 +163,7 @@ fn summary(loaded: &Loaded) -> Value {
             "warnings": checked.warnings,
         }),
         Err(problems) => json!({
-            "name": loaded.name, "source": "file", "file": file, "valid": false, "problems": problems, "warnings": [],
+            "name": loaded.name, "source": "file", "file": file, "valid": false, "problems": problems.list, "warnings": [],
         }),
     }
 }
