@@ -89,25 +89,9 @@ impl Metrics {
         add(&self.output_tokens, receipt.tokens.output);
     }
 
-    /// Returns all metrics as text.
-    pub(crate) fn text(&self, counts: &Counts, commits: u64) -> String {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut text = String::new();
-        let mut family = |name: &str, kind: &str, help: &str, rows: &[(String, String)]| {
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-            for (labels, value) in rows {
-                let _ = writeln!(text, "{name}{labels} {value}");
-            }
-        };
-        let one = |value: u64| vec![(String::new(), value.to_string())];
-        family("slipform_runs_submitted_total", "counter", "Submitted runs.", &one(get(&self.submitted)));
-        let ended = [("completed", &self.completed), ("failed", &self.failed), ("stopped", &self.stopped)];
-        let ended: Vec<_> = ended
-            .iter()
-            .map(|(name, count)| (format!("{{status=\"{name}\"}}"), get(count).to_string()))
-            .collect();
-        family("slipform_runs_total", "counter", "Ended runs by status.", &ended);
-        let simple = [
+    /// Returns the counters without labels: name, help and value.
+    fn simple_counters(&self) -> [(&'static str, &'static str, &AtomicU64); 9] {
+        [
             (
                 "slipform_first_pass_total",
                 "Completed runs without retries, escalations or a reported error.",
@@ -137,8 +121,28 @@ impl Metrics {
                 "Runs failed because too many of their attempts were lost.",
                 &self.runs_lost,
             ),
-        ];
-        for (name, help, counter) in simple {
+        ]
+    }
+
+    /// Returns all metrics as text.
+    pub(crate) fn text(&self, counts: &Counts, commits: u64) -> String {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut text = String::new();
+        let mut family = |name: &str, kind: &str, help: &str, rows: &[(String, String)]| {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for (labels, value) in rows {
+                let _ = writeln!(text, "{name}{labels} {value}");
+            }
+        };
+        let one = |value: u64| vec![(String::new(), value.to_string())];
+        family("slipform_runs_submitted_total", "counter", "Submitted runs.", &one(get(&self.submitted)));
+        let ended = [("completed", &self.completed), ("failed", &self.failed), ("stopped", &self.stopped)];
+        let ended: Vec<_> = ended
+            .iter()
+            .map(|(name, count)| (format!("{{status=\"{name}\"}}"), get(count).to_string()))
+            .collect();
+        family("slipform_runs_total", "counter", "Ended runs by status.", &ended);
+        for (name, help, counter) in self.simple_counters() {
             family(name, "counter", help, &one(get(counter)));
         }
         let completed = get(&self.completed).saturating_sub(get(&self.reported_errors));

@@ -139,8 +139,11 @@ fn gate_refuses_fail_partial_and_error() {
     ] {
         for form in [&[][..], &["--json"], &["--pretty"], &["--receipt"]] {
             let name = format!("gate-{name}{}", form.concat());
-            let (ran, _) =
-                run(&name, &[&["-p", "Is it there?", "--gate"], form].concat(), &[response.clone()]);
+            let (ran, _) = run(
+                &name,
+                &[&["-p", "Is it there?", "--gate"], form].concat(),
+                std::slice::from_ref(&response),
+            );
             assert_eq!(ran.status, status, "{name}: {}", ran.all());
             assert!(ran.stderr.contains(message) && !ran.stdout.is_empty(), "{name}: {}", ran.all());
         }

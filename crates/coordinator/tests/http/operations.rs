@@ -89,6 +89,7 @@ async fn stats_have_one_row_per_agent_and_backend() {
 #[tokio::test]
 async fn reported_errors_are_counted_apart_from_results() {
     let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
     for (kind, status) in [("error", "error"), ("verification", "FAIL")] {
         server.submit("writer").await;
         let mut work = server.claim(&server.runner().await).await;

@@ -24,7 +24,7 @@ pub(super) fn inspect(project: &Project, check: &FileCheck) -> Finding {
         Ok(Inspection::Completed(found, note)) => (found, note),
         // A missing file does not prove that its content lacks something.
         Ok(Inspection::FileMissing(note)) if check.absent => return (None, format!("not decided: {note}")),
-        Ok(Inspection::FileMissing(note)) => (false, note),
+        Ok(Inspection::FileMissing(note)) => return (Some(false), note),
         Err(reason) => return (None, format!("not decided: {reason}")),
     };
     if check.is_loose && !found {

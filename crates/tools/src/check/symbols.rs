@@ -40,6 +40,9 @@ const GENERATED: [&str; 5] =
 const SCRIPT_ENDINGS: [&str; 10] =
     [".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".vue", ".svelte"];
 
+/// Returns whether a form applies to the file at a path.
+type FileFilter = fn(&str) -> bool;
+
 /// A claim about a symbol or a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claim {
@@ -86,14 +89,14 @@ struct Search<'a> {
 /// The compiled forms of definitions, exports or imports of a name.
 struct Forms {
     /// Forms that prove the claim, each with the files that it applies to.
-    proofs: Vec<(fn(&str) -> bool, RegexMatcher)>,
+    proofs: Vec<(FileFilter, RegexMatcher)>,
     definition: RegexMatcher,
 }
 
 impl Forms {
     fn compile(check: &SymbolCheck) -> Result<Forms, Error> {
         let name = name_pattern(check);
-        let compile = |(applies, pattern): (fn(&str) -> bool, String)| Ok((applies, matcher(&pattern)?));
+        let compile = |(applies, pattern): (FileFilter, String)| Ok((applies, matcher(&pattern)?));
         let proofs: Result<Vec<_>, Error> = proofs(check, &name).into_iter().map(compile).collect();
         Ok(Forms { proofs: proofs?, definition: matcher(&definition(&name))? })
     }
@@ -284,14 +287,14 @@ fn definition(name: &str) -> String {
 }
 
 /// Returns the patterns that prove a claim, with the files that they apply to.
-fn proofs(check: &SymbolCheck, name: &str) -> Vec<(fn(&str) -> bool, String)> {
+fn proofs(check: &SymbolCheck, name: &str) -> Vec<(FileFilter, String)> {
     let end = r"(?:$|[^\w$])";
     match check.claim {
         Claim::Defined | Claim::Implemented => vec![(is_any, definition(name))],
         Claim::Exported => {
             let kinds = "function|class|const|let|var|enum|interface|type|namespace";
             let items = "fn|struct|enum|trait|type|const|static|mod|union";
-            let mut patterns: Vec<(fn(&str) -> bool, String)> = vec![
+            let mut patterns: Vec<(FileFilter, String)> = vec![
                 (
                     is_script,
                     format!(

@@ -55,6 +55,9 @@ const SYMBOL_KINDS: [&str; 14] = [
     "symbol",
 ];
 
+/// Words that make a sentence one about all symbols.
+const QUANTIFIERS: [&str; 7] = ["all", "every", "each", "any", "no", "some", "everything"];
+
 /// Words for a library.
 const LIBRARY_KINDS: [&str; 8] =
     ["library", "package", "crate", "module", "framework", "dependency", "gem", "sdk"];
@@ -358,7 +361,11 @@ fn parse_symbol_sentence(words: &str) -> Option<Vec<SymbolCheck>> {
 /// after a word for a symbol, or if `is_list` says that names stand here.
 fn symbol_names(text: &str, is_list: bool) -> Option<Vec<String>> {
     let (mut names, mut has_kind) = (Vec::new(), is_list);
-    for word in split_words(without_article(text)) {
+    let words = split_words(without_article(text));
+    if words.iter().any(|word| is_one_of(word, &QUANTIFIERS)) {
+        return None;
+    }
+    for word in words {
         let bare = word.trim_matches(',');
         let singular = bare.strip_suffix('s').unwrap_or(bare);
         if is_one_of(bare, &SYMBOL_KINDS)
@@ -371,13 +378,22 @@ fn symbol_names(text: &str, is_list: bool) -> Option<Vec<String>> {
             let name = inner.unwrap_or(bare);
             let is_called = name.ends_with("()");
             let name = name.strip_suffix("()").unwrap_or(name);
-            if !is_identifier(name) || !(has_kind || is_called || inner.is_some()) {
+            // "The loginUser function" names a symbol before the word for it, "the new function" does not.
+            let is_name = has_kind || is_called || inner.is_some() || is_compound(name);
+            if !is_identifier(name) || !is_name {
                 return None;
             }
             names.push(name.to_owned());
         }
     }
     (!names.is_empty()).then_some(names)
+}
+
+/// Returns whether a name consists of several words, such as `loginUser` and `login_user`.
+fn is_compound(name: &str) -> bool {
+    let is_inner_capital =
+        name.chars().zip(name.chars().skip(1)).any(|(one, next)| one.is_lowercase() && next.is_uppercase());
+    is_inner_capital || name.trim_matches('_').contains('_')
 }
 
 fn is_identifier(name: &str) -> bool {
@@ -407,7 +423,8 @@ fn parse_use(words: &str) -> Option<Task> {
     }
     // The purpose of a library, or the part that uses it, cannot be seen.
     let is_whole = rest.len() == usize::from(is_library) && (is_project || path.is_some());
-    let claim = match (is_library || is_quoted, is_whole) {
+    let is_marked = is_library || is_quoted || name.starts_with('@');
+    let claim = match (is_marked, is_whole) {
         (true, true) => Claim::Used,
         (true, false) => Claim::UsedSomehow,
         // "Uses pagination" may describe the code instead of naming a library.
@@ -495,6 +512,8 @@ mod tests {
             ("src/a.ts imports `express`", search("express", Claim::Used, Some("src/a.ts"))),
             ("Uses the bcrypt library for hashing", search("bcrypt", Claim::UsedSomehow, None)),
             ("Uses pagination", search("pagination", Claim::UsedPerhaps, None)),
+            ("Uses async/await", search("async/await", Claim::UsedPerhaps, None)),
+            ("The loginUser function is exported", search("loginUser", Claim::Exported, None)),
         ] {
             assert_eq!(parse(words), expected, "{words}");
         }
@@ -533,6 +552,8 @@ mod tests {
             "Errors and/or warnings exist",
             "The API uses descriptive names for routes",
             "Everything is exported",
+            "Every function is exported",
+            "The new function is exported",
             "It is easy to read",
         ] {
             assert_eq!(parse(words), None, "{words}");

@@ -154,6 +154,7 @@ async fn code_of_the_project_decides_criteria() {
         ("src/cart.py uses `jsonwebtoken`", json!(false), "src/cart.py does not mention 'jsonwebtoken'"),
         ("Uses pagination", Value::Null, "not decided: no file that was searched mentions 'pagination'"),
         ("README.md and package.json exist", json!(true), "README.md is a file"),
+        ("src/gone.py contains helpers", json!(false), "src/gone.py does not exist"),
         ("README.md and LICENSE.md exist", json!(false), "LICENSE.md does not exist"),
     ] {
         assert_eq!(decided(&tree, json!(criterion)).await, (passed, note.to_owned()), "{criterion}");
