@@ -227,8 +227,8 @@ impl Response<'_> {
         let list = section.filled?;
         let place = vec![key(section.name), key(list)];
         let is_empty = self.value_at(&place)?.as_array().is_some_and(Vec::is_empty);
-        let message = "has 0 items, at least 1 needed, since status is 'success'; say 'needs_clarification' if there \
-                       is none";
+        let message = "has 0 items, at least 1 needed, since status is 'success'; say 'needs_clarification' \
+                       without one";
         (is_empty && self.status == "success").then(|| self.violation(place, message.to_owned()))
     }
 

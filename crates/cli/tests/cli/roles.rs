@@ -253,6 +253,23 @@ fn violated_role_rules_are_corrected() {
             json!("made/up.js"),
             "sources[0]: 'made/up.js' is not a file",
         ),
+        ("custom", custom(), "/status", json!("PASS"), "$.status: 'PASS' is not one of"),
+    ] {
+        assert_change_corrected(role, &right, (pointer, member), message);
+    }
+}
+
+/// Checks that a result with one changed member is refused with `message`, and that the unchanged result is accepted.
+#[track_caller]
+fn assert_change_corrected(role: &str, right: &Value, (pointer, member): (&str, Value), message: &str) {
+    let wrong = with(right.clone(), pointer, member);
+    let name = format!("rule-{role}{}", pointer.replace('/', "-"));
+    assert_corrected(&name, role, &["-p", "Do it"], (&wrong, message), right);
+}
+
+#[test]
+fn empty_results_and_unclear_successes_are_corrected() {
+    for (role, right, pointer, member, message) in [
         (
             "clarity",
             clarity(),
@@ -283,11 +300,8 @@ fn violated_role_rules_are_corrected() {
             json!([]),
             "$.research_data.findings: has 0 items",
         ),
-        ("custom", custom(), "/status", json!("PASS"), "$.status: 'PASS' is not one of"),
     ] {
-        let wrong = with(right.clone(), pointer, member);
-        let name = format!("rule-{role}{}", pointer.replace('/', "-"));
-        assert_corrected(&name, role, &["-p", "Do it"], (&wrong, message), &right);
+        assert_change_corrected(role, &right, (pointer, member), message);
     }
 }
 

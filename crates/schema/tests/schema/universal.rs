@@ -245,7 +245,8 @@ fn error_may_have_the_section_of_its_agent() {
 
 #[test]
 fn success_without_steps_or_findings_is_refused() {
-    let needed = "has 0 items, at least 1 needed, since status is 'success'; say 'needs_clarification' if there is none";
+    let needed =
+        "has 0 items, at least 1 needed, since status is 'success'; say 'needs_clarification' without one";
     let planned = with(plan(), "/planning_data/steps", json!([]));
     check(None, &planned, &[&format!("$.planning_data.steps: {needed}")]);
     check(None, &with(planned, "/status", json!("needs_clarification")), &[]);
