@@ -154,9 +154,7 @@ impl State {
             Some(orchestration) => orchestration.fill(blueprint),
             None => blueprint.clone(),
         };
-        if let Some(step) = &mut self.tools.step {
-            step.fill_opening(&blueprint.opening);
-        }
+        self.tools.fill_opening(&blueprint.opening);
         if let Some(planned) = &mut self.ladder.call {
             planned.forget_request();
         }

@@ -128,6 +128,14 @@ impl ToolLoop {
         !self.callables.is_empty() || self.envelope.is_some()
     }
 
+    /// Takes the arguments of opening calls from a blueprint whose placeholders are filled in.
+    pub(crate) fn fill_opening(&mut self, opening: &[Opening]) {
+        self.turns.iter_mut().for_each(|turn| turn.fill_opening(opening));
+        if let Some(step) = &mut self.step {
+            step.fill_opening(opening);
+        }
+    }
+
     /// Returns the number of finished steps, without the opening calls.
     pub(crate) fn steps(&self) -> u32 {
         u32::try_from(self.turns.iter().filter(|turn| !turn.is_opening).count()).unwrap_or(u32::MAX)

@@ -81,17 +81,8 @@ async fn perform(runners: &dyn RunnerApi) {
     runners.finish(&message(2, end)).await.unwrap();
 }
 
-/// Makes every call of the caller API, also those that are refused.
-async fn scenario(callers: &dyn CallerApi, runners: &dyn RunnerApi) -> Vec<String> {
-    let mut notes = Transcript::default();
-    let writer = json!({"name": "writer", "description": "An agent.", "system_prompt": "Be brief."});
-    notes.note("create_agent", callers.create_agent(&writer).await);
-    notes.note("create_agent again", callers.create_agent(&writer).await);
-    notes.note("change_agent", callers.change_agent("writer", &json!({"description": "Writes."})).await);
-    notes.note("validate_agent", callers.validate_agent(&json!({"name": "a b"})).await);
-    notes.note("agent", callers.agent("writer").await);
-    notes.note("agent unknown", callers.agent("writter").await);
-    notes.note("agents", callers.agents().await);
+/// Makes every call about schemas, and checks texts.
+async fn schema_calls(callers: &dyn CallerApi, notes: &mut Transcript) {
     let schema = json!({"type": "object", "required": ["a"]});
     let request = SchemaRequest {
         name: "thing".to_owned(),
@@ -112,6 +103,20 @@ async fn scenario(callers: &dyn CallerApi, runners: &dyn RunnerApi) -> Vec<Strin
     notes.note("check", callers.check(check("{'a': 1}")).await);
     notes.note("remove_schema", callers.remove_schema("thing").await);
     notes.note("check without schema", callers.check(check("{}")).await);
+}
+
+/// Makes every call of the caller API, also those that are refused.
+async fn scenario(callers: &dyn CallerApi, runners: &dyn RunnerApi) -> Vec<String> {
+    let mut notes = Transcript::default();
+    let writer = json!({"name": "writer", "description": "An agent.", "system_prompt": "Be brief."});
+    notes.note("create_agent", callers.create_agent(&writer).await);
+    notes.note("create_agent again", callers.create_agent(&writer).await);
+    notes.note("change_agent", callers.change_agent("writer", &json!({"description": "Writes."})).await);
+    notes.note("validate_agent", callers.validate_agent(&json!({"name": "a b"})).await);
+    notes.note("agent", callers.agent("writer").await);
+    notes.note("agent unknown", callers.agent("writter").await);
+    notes.note("agents", callers.agents().await);
+    schema_calls(callers, &mut notes).await;
 
     notes.note("submit to unknown", callers.submit(start("writter", "Hello."), None).await);
     let invalid = RunRequest { parameters: Some(json!({"depth": 1})), ..start("writer", "Hello.") };

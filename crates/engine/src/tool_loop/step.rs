@@ -19,6 +19,20 @@ pub(crate) struct Turn {
     pub(crate) is_opening: bool,
 }
 
+impl Turn {
+    /// Shows the arguments of opening calls with their placeholders filled in. The journal does not hold the values.
+    pub(super) fn fill_opening(&mut self, opening: &[Opening]) {
+        for (index, filled) in opening.iter().enumerate().filter(|_| self.is_opening) {
+            let id = opening_id(index);
+            if let Some(call) = self.calls.iter_mut().find(|call| call.id == id)
+                && !filled.arguments.is_null()
+            {
+                call.arguments = filled.arguments.to_string();
+            }
+        }
+    }
+}
+
 /// A call and its answer.
 #[derive(Debug, Clone)]
 pub(crate) struct AnsweredCall {
@@ -124,10 +138,13 @@ impl Step {
     pub(crate) fn fill_opening(&mut self, opening: &[Opening]) {
         for (index, filled) in opening.iter().enumerate().filter(|_| self.is_opening) {
             let id = opening_id(index);
-            if let Some(call) = self.calls.iter_mut().find(|call| call.id == id)
-                && let PendingWork::Tool(arguments) = &mut call.work
+            let Some(call) = self.calls.iter_mut().find(|call| call.id == id) else { continue };
+            if filled.arguments.is_null() {
+                continue;
+            }
+            call.arguments = filled.arguments.to_string();
+            if let PendingWork::Tool(arguments) = &mut call.work
                 && call.answer.is_none()
-                && !filled.arguments.is_null()
             {
                 *arguments = filled.arguments.clone();
             }
