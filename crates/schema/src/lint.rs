@@ -48,11 +48,6 @@ pub fn lint(schema: &Value) -> Vec<Warning> {
         warnings.push(Warning { path: locate(schema, stated), message });
     }
     let schema = &*standard;
-    if let Some(part) = impossible_part(schema) {
-        let message =
-            format!("no value satisfies the schema: {part} allows nothing, so every run fails; correct it");
-        warnings.push(Warning { path: "$".to_owned(), message });
-    }
     let draft = schema.get("$schema").and_then(Value::as_str);
     let is_draft7 = draft.is_none_or(|draft| draft.contains("draft-07"));
     let mut pending = vec![(Vec::new(), schema)];
@@ -78,6 +73,13 @@ pub fn lint(schema: &Value) -> Vec<Warning> {
         }
     }
     warnings.truncate(WARNINGS_MAX);
+    // A warning about the contradiction itself says more.
+    let is_known = warnings.iter().any(|warning| warning.message.contains("can satisfy"));
+    if let Some(part) = impossible_part(schema).filter(|_| !is_known) {
+        let message =
+            format!("no value satisfies the schema: {part} allows nothing, so every run fails; correct it");
+        warnings.push(Warning { path: "$".to_owned(), message });
+    }
     warnings
 }
 

@@ -196,9 +196,11 @@ impl Response<'_> {
         self.missing(vec![key(section.name)], &reason)
     }
 
-    /// Checks that a response has only the section of its type, and details of an error only if it is one.
+    /// Checks that a response has only the section of its type, and details of an error only if it is one. A response that
+    /// needs clarification may have the questions in `clarity_data`, whatever its type.
     fn foreign_sections(&self) -> Vec<Found> {
-        let foreign = SECTIONS.iter().filter(|section| self.is_foreign(section));
+        let asks = |section: &Section| section.name == "clarity_data" && self.status == "needs_clarification";
+        let foreign = SECTIONS.iter().filter(|section| self.is_foreign(section) && !asks(section));
         let mut names: Vec<(&str, &str)> =
             foreign.map(|section| (section.name, section.response_type)).collect();
         if self.kind != ERROR && self.status != ERROR {

@@ -110,7 +110,7 @@ output_schema:
     );
     let checked = project.run(&["agents", "validate"]);
     assert_eq!(checked.status, 2, "{}", checked.all());
-    let tools = "available: fs:read, fs:list, fs:search, fs:glob, fs:write, fs:edit, code:search, mind:rag-query, \
+    let tools = "available: fs:read, fs:list, fs:search, fs:glob, fs:write, fs:edit, fs:delete, fs:move, code:search, mind:rag-query, \
                  check:criteria, and SERVER:TOOL of the agent's mcp_servers";
     let types = "is not one of ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string']";
     let expected = [
@@ -133,7 +133,7 @@ output_schema:
         expected.iter().map(|line| format!("agents/wrong.yaml: line {line}")).collect();
     assert_eq!(checked.stderr.lines().collect::<Vec<_>>(), expected);
     let listed = project.run(&["agents", "validate", "--json"]).json();
-    assert_eq!(listed[0]["problems"]["list"].as_array().map(Vec::len), Some(expected.len()), "{listed}");
+    assert_eq!(listed[0]["problems"].as_array().map(Vec::len), Some(expected.len()), "{listed}");
 }
 
 /// Checks that `agents validate FILE` and `run` both refuse an agent, for the same reason.

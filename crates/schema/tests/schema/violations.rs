@@ -240,6 +240,16 @@ fn lint_finds_likely_mistakes() {
     );
     check_lint(json!({"type": "string", "description": "fine", "x-note": 1}), expect![[""]]);
     check_lint(
+        json!(false),
+        expect!["$: no value satisfies the schema: $ allows nothing, so every run fails; correct it"],
+    );
+    check_lint(
+        json!({"type": "object", "required": ["a"], "properties": {"a": {"enum": []}}}),
+        expect![[r#"
+            $.properties.a.enum: an empty 'enum' accepts nothing
+            $: no value satisfies the schema: $.a allows nothing, so every run fails; correct it"#]],
+    );
+    check_lint(
         json!({"type": "OBJECT", "properties": {"a": {"type": "STRING", "nullable": true}}}),
         expect![[
             "$.type: 'OBJECT' is the form of Google's APIs, which is accepted; in JSON Schema, write 'object'"
