@@ -24,11 +24,7 @@ pub(crate) fn run(arguments: &Agents) -> Result<Exit> {
             let mut agents = coordinator.api.agents().await?;
             // The project's own agents are what people look for.
             agents.sort_by_key(|agent| agent.source == "shipped");
-            let exit = list(&agents, *json)?;
-            if let Some(local) = &coordinator.local {
-                output::lines(local.agent_warnings(|_| true));
-            }
-            Ok(exit)
+            list(&agents, *json)
         }),
         AgentsCommand::Show { name, server, json } => backends::runtime()?.block_on(async {
             let coordinator = Coordinator::open_to_read(server.as_deref()).await?;
@@ -60,7 +56,12 @@ fn list(agents: &[AgentView], as_json: bool) -> Result<Exit> {
             )]);
         }
     }
-    Ok(print_view_problems(agents))
+    let exit = print_view_problems(agents);
+    for agent in agents.iter().filter(|agent| agent.source != "shipped") {
+        let origin = agent.path.as_deref().unwrap_or(&agent.name);
+        output::lines(agent.warnings.iter().map(|warning| format!("{origin}: warning: {warning}")));
+    }
+    Ok(exit)
 }
 
 /// Returns the active blueprint, or `None` if no valid version of the file was ever read.

@@ -131,18 +131,6 @@ impl LocalCoordinator {
         &self.project
     }
 
-    /// Returns a line for each warning of the agent files with these names.
-    pub(crate) fn agent_warnings(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
-        let files = self.app.registry().files();
-        let wanted = files.agents.iter().filter(|(name, _)| is_wanted(name));
-        wanted
-            .flat_map(|(_, file)| {
-                let path = file.path.display();
-                file.warnings.iter().map(move |warning| format!("{path}: warning: {warning}"))
-            })
-            .collect()
-    }
-
     /// Returns what is used by a run instead of something else of the same name: an agent of `agents/` instead of one
     /// of `.kb/agents/`, or a schema of the project instead of a shipped one.
     pub(crate) fn replacement_warnings(&self, agent: &str, schema: Option<&str>) -> Vec<String> {
