@@ -191,7 +191,7 @@ fn list_patterns(patterns: &[String]) -> Vec<String> {
 fn contradiction(claim: Change, change: Change) -> &'static str {
     match (claim, change) {
         (Change::Deleted, _) => "still exists",
-        (_, Change::Deleted) => "does not exist any more",
+        (_, Change::Deleted) => "no longer exists",
         (_, Change::Modified) => "existed before this run",
         (_, Change::Created) => "did not exist before this run",
     }
@@ -199,7 +199,7 @@ fn contradiction(claim: Change, change: Change) -> &'static str {
 
 fn unchanged(it: &CitedPath, file: Option<&TouchedFile>) -> Violation {
     let reason = match file {
-        Some(file) if !file.has_existed => "it was created in this run and does not exist any more",
+        Some(file) if !file.has_existed => "it was created in this run and no longer exists",
         Some(_) => "it is as it was before this run",
         None if it.path.starts_with('/') => "no tool wrote to it; paths are relative to the project",
         None => "no tool wrote to it",

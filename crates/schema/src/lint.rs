@@ -50,10 +50,17 @@ pub fn lint(schema: &Value) -> Vec<Warning> {
     let schema = &*standard;
     let draft = schema.get("$schema").and_then(Value::as_str);
     let is_draft7 = draft.is_none_or(|draft| draft.contains("draft-07"));
+    let mut has_contradiction = false;
     let mut pending = vec![(Vec::new(), schema)];
     while let Some((place, schema)) = pending.pop() {
         let Some(keywords) = schema.as_object() else { continue };
-        let mut linter = Linter { is_draft7, place: &place, keywords, warnings: &mut warnings };
+        let mut linter = Linter {
+            is_draft7,
+            place: &place,
+            keywords,
+            warnings: &mut warnings,
+            has_contradiction: &mut has_contradiction,
+        };
         linter.keywords();
         linter.types();
         linter.required();
@@ -74,8 +81,7 @@ pub fn lint(schema: &Value) -> Vec<Warning> {
     }
     warnings.truncate(WARNINGS_MAX);
     // A warning about the contradiction itself says more.
-    let is_known = warnings.iter().any(|warning| warning.message.contains("can satisfy"));
-    if let Some(part) = impossible_part(schema).filter(|_| !is_known) {
+    if let Some(part) = impossible_part(schema).filter(|_| !has_contradiction) {
         let message =
             format!("no value satisfies the schema: {part} allows nothing, so every run fails; correct it");
         warnings.push(Warning { path: "$".to_owned(), message });
@@ -89,6 +95,8 @@ struct Linter<'a> {
     place: &'a [Segment],
     keywords: &'a Map<String, Value>,
     warnings: &'a mut Vec<Warning>,
+    /// Set when a warning names keywords that contradict each other.
+    has_contradiction: &'a mut bool,
 }
 
 impl Linter<'_> {
@@ -205,6 +213,7 @@ impl Linter<'_> {
                 .map(|(_, known)| format!("; did you mean '{known}'?"))
                 .unwrap_or_default();
             if closed {
+                *self.has_contradiction = true;
                 self.warn(
                     "required",
                     format!("'{name}' is required but not in 'properties', and 'additionalProperties' is false: no object can satisfy this{suggestion}"),
@@ -228,6 +237,7 @@ impl Linter<'_> {
             if let (Some(least), Some(most)) = (number(low), number(high)) {
                 let exclusive = low.starts_with("exclusive") || high.starts_with("exclusive");
                 if least > most || (exclusive && least >= most) {
+                    *self.has_contradiction = true;
                     self.warn(low, format!("'{low}' {least} and '{high}' {most} contradict each other: no value can satisfy both"));
                 }
             }

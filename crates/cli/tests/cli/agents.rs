@@ -98,7 +98,7 @@ name: wrong
 sytem_prompt: Hello ${env.TOKEN}.
 system_prompt: Hello ${env.TOKEN} and ${params.topic}.
 tools: [fs:read, fs:raed, docs:search]
-agents: [nobody, resercher]
+agents: [absent, resercher]
 tier: smal
 escalation: [small, premium]
 output_schema:
@@ -119,7 +119,7 @@ output_schema:
         "3: $.system_prompt: ${params.topic} can have no value: parameters_schema has no 'topic'".to_owned(),
         format!("4: $.tools[1]: tool `fs:raed` not found; {tools}"),
         format!("4: $.tools[2]: tool `docs:search` not found; {tools}"),
-        "5: $.agents[0]: agent `nobody` not found in agents/ or .kb/agents/".to_owned(),
+        "5: $.agents[0]: agent `absent` not found in agents/ or .kb/agents/".to_owned(),
         "5: $.agents[1]: agent `resercher` not found in agents/ or .kb/agents/; did you mean `researcher`?"
             .to_owned(),
         "6: $.tier: tier `smal` not found; did you mean `small`?".to_owned(),

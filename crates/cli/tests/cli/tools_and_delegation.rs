@@ -86,7 +86,7 @@ fn unknown_tools_and_agents_are_errors_in_validate_and_run() {
     let project = Project::new("missing")
         .file(
             "agents/a.yaml",
-            "name: a\ntools: [fs:read, fs:nothing, docs:search]\nagents: [nobody, researcher]\n",
+            "name: a\ntools: [fs:read, fs:nothing, docs:search]\nagents: [absent, researcher]\n",
         )
         .file("agents/b.yaml", "name: b\ncites: [\"$.a[0]\"]\n")
         .file("agents/c.yaml", "name: c\ntools: [fs:read]\nopening: [{tool: fs:list}]\n");
@@ -95,7 +95,7 @@ fn unknown_tools_and_agents_are_errors_in_validate_and_run() {
     for problem in [
         "agents/a.yaml: line 2: $.tools[1]: tool `fs:nothing` not found",
         "agents/a.yaml: line 2: $.tools[2]: tool `docs:search` not found",
-        "agents/a.yaml: line 3: $.agents[0]: agent `nobody` not found",
+        "agents/a.yaml: line 3: $.agents[0]: agent `absent` not found",
     ] {
         assert!(checked.stderr.contains(problem), "{problem} is not in {}", checked.stderr);
     }

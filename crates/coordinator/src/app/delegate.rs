@@ -1,7 +1,7 @@
 //! Starts child runs for runs that delegate.
 
 use slipform_api::{ChildAnswer, ChildRequest, Code, Error};
-use slipform_store::{Fence, Parent, ParentCall, Refusal, SessionTarget};
+use slipform_store::{Fence, Parent, ParentCall, Refusal};
 
 use super::runner::stale;
 use super::submit::{ContractInput, DELEGATION_LIMITS, Draft};
@@ -28,8 +28,8 @@ impl App {
         let draft = match &request.session_id {
             Some(session) => match self.resumable_blueprint(session).await {
                 Ok(blueprint) => {
-                    let target = SessionTarget::Resume { session_id: session.clone(), queues: false };
-                    self.draft_resume(target, blueprint, request.parameters.clone(), &contract_input).await
+                    let parameters = request.parameters.clone();
+                    self.draft_resume(session.clone(), blueprint, parameters, &contract_input).await
                 }
                 Err(error) => Err(error),
             },

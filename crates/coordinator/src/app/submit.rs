@@ -109,8 +109,8 @@ impl App {
                 if request.refresh_agent {
                     blueprint = self.current_blueprint(&blueprint.name).await?;
                 }
-                let target = SessionTarget::Resume { session_id: session.clone(), queues: request.queue };
-                let draft = self.draft_resume(target, blueprint, parameters, &input).await?;
+                let mut draft = self.draft_resume(session.clone(), blueprint, parameters, &input).await?;
+                draft.session = SessionTarget::Resume { session_id: session.clone(), queues: request.queue };
                 let owner = &draft.blueprint.name;
                 if let Some(name) = request.agent_name.filter(|name| name != owner) {
                     let message = format!(
@@ -161,15 +161,14 @@ impl App {
         Ok(Draft::new(session, blueprint, contract, parameters))
     }
 
-    /// Resolves a run that resumes a session with this blueprint.
+    /// Resolves a run that resumes an idle session with this blueprint.
     pub(super) async fn draft_resume(
         &self,
-        session: SessionTarget,
+        session_id: SessionId,
         blueprint: Arc<Blueprint>,
         parameters: Value,
         input: &ContractInput,
     ) -> Result<Draft, Error> {
-        let (SessionTarget::New { session_id, .. } | SessionTarget::Resume { session_id, .. }) = &session;
         parameters::check_resume(&blueprint, &parameters).map_err(|invalid| {
             let details = serde_json::to_value(&invalid).unwrap_or_default();
             Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
@@ -177,7 +176,7 @@ impl App {
         let contract = if input.schema.is_some() || input.schema_name.is_some() {
             self.contract(&blueprint, input).await?
         } else {
-            let latest = self.latest_contract(session_id, input).await?;
+            let latest = self.latest_contract(&session_id, input).await?;
             // An agent that was given its own schema since must meet it.
             let is_own =
                 |contract: &Arc<Contract>| blueprint.output_schema.as_ref() == Some(&contract.schema);
@@ -186,6 +185,7 @@ impl App {
                 _ => self.contract(&blueprint, input).await?,
             }
         };
+        let session = SessionTarget::Resume { session_id, queues: false };
         Ok(Draft::new(session, blueprint, contract, parameters))
     }
 
