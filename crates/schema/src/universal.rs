@@ -197,10 +197,13 @@ impl Response<'_> {
     }
 
     /// Checks that a response has only the section of its type, and details of an error only if it is one. A response that
-    /// needs clarification may have the questions in `clarity_data`, whatever its type.
+    /// needs clarification has no result yet, so it may have its questions in `clarity_data` and further data in
+    /// `custom_fields`.
     fn foreign_sections(&self) -> Vec<Found> {
-        let asks = |section: &Section| section.name == "clarity_data" && self.status == "needs_clarification";
-        let foreign = SECTIONS.iter().filter(|section| self.is_foreign(section) && !asks(section));
+        let asks = self.status == "needs_clarification";
+        let is_allowed =
+            |section: &Section| asks && ["clarity_data", "custom_fields"].contains(&section.name);
+        let foreign = SECTIONS.iter().filter(|section| self.is_foreign(section) && !is_allowed(section));
         let mut names: Vec<(&str, &str)> =
             foreign.map(|section| (section.name, section.response_type)).collect();
         if self.kind != ERROR && self.status != ERROR {

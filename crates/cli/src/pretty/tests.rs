@@ -326,15 +326,15 @@ fn clarification_request_shows_all_present_sections() {
     check(
         &given,
         &expect![[r#"
-            response_type: planning
-            status: needs_clarification
-            message: Which database?
-            clarity_data:
-              follow_up_questions:
-                - PostgreSQL or SQLite?
-            custom_fields:
-              asked_by: Ada
-        "#]],
+        Plan · needs clarification
+
+        Which database?
+
+        Questions
+          1. PostgreSQL or SQLite?
+
+        asked_by: Ada
+    "#]],
     );
 }
 
