@@ -177,6 +177,8 @@ pub struct RunView {
     pub max_retries: Option<i64>,
     /// Number of claims by runners.
     pub attempts: i64,
+    /// Id of the API token that submitted the run; null without one.
+    pub created_by: Option<String>,
     /// Contract that the result must satisfy; null without one.
     #[schema(value_type = Option<Object>)]
     pub contract: Option<Value>,
@@ -259,6 +261,8 @@ pub struct RunSummary {
     /// The run that delegated to this one.
     #[schema(value_type = Option<RunIdText>)]
     pub parent_run_id: Option<RunId>,
+    /// Id of the API token that submitted the run; null without one.
+    pub created_by: Option<String>,
     /// Backend of the last model call, or of the next one; null before the first attempt and for programs.
     pub backend: Option<String>,
     /// Model that requests to the backend name.

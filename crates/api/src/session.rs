@@ -31,6 +31,8 @@ pub struct SessionView {
     pub children: Vec<SessionId>,
     /// Working folder as the caller sent it.
     pub project_dir: Option<String>,
+    /// Id of the API token that started the session, or the session that delegated to it; null without one.
+    pub created_by: Option<String>,
     /// `seq` of the last event.
     pub last_seq: i64,
     /// When the session was created.

@@ -1,10 +1,14 @@
 //! Defines the command line: commands, flags and their help texts.
 
+mod token;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use slipform_extract::{Mode, Options, TEXT_BYTES_MAX};
 use slipform_types::{Correction, OptionsPatch, SchemaForm, Strategy, ValidationMode};
+
+pub(crate) use token::{Token, TokenCommand};
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -461,41 +465,6 @@ pub(crate) struct Runner {
     /// Name of the runner [default: the host name]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Token {
-    /// Database of the coordinator: a file, sqlite:FILE or postgres://… [default: .slipform/slipform.db]
-    #[arg(long, value_name = "URL", global = true)]
-    pub(crate) db: Option<String>,
-    #[command(subcommand)]
-    pub(crate) command: TokenCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum TokenCommand {
-    /// Create a token and print it once
-    Create {
-        /// Name of the token, such as its purpose
-        name: String,
-        /// Scope: admin, caller or runner
-        #[arg(long, value_name = "SCOPE", default_value = "caller")]
-        scope: String,
-        /// Print the token as JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// List tokens without their secrets
-    List {
-        /// Print the list as JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Revoke a token
-    Revoke {
-        /// Token id, tok_…
-        id: String,
-    },
 }
 
 #[derive(Debug, Args)]

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use serde_json::json;
-use slipform_coordinator::{App, Registry, Scope};
+use serde_json::{Value, json};
+use slipform_coordinator::{App, Registry, Scope, TokenRecord, TokenRequest};
 use slipform_types::timestamp;
 
 use crate::arguments::{Token, TokenCommand};
@@ -14,11 +15,17 @@ use crate::exit::Exit;
 use crate::settings::Settings;
 use crate::{coordinator, output, serve};
 
+/// The longest lifetime of a token: 100 years.
+const LIFETIME_MAX_SECONDS: u64 = 100 * 366 * 86_400;
+
 pub(crate) fn run(arguments: &Token) -> Result<Exit> {
     backends::runtime()?.block_on(async {
         let app = open(arguments.db.as_deref()).await?;
         match &arguments.command {
-            TokenCommand::Create { name, scope, json } => create(&app, name, scope, *json).await,
+            TokenCommand::Create { name, scope, agents, expires, all, json } => {
+                let request = request(name, scope, agents, expires.as_deref(), *all)?;
+                create(&app, &request, *json).await
+            }
             TokenCommand::List { json } => list(&app, *json).await,
             TokenCommand::Revoke { id } => revoke(&app, id).await,
         }
@@ -36,21 +43,72 @@ async fn open(given: Option<&str>) -> Result<App> {
     Ok(App::open(&database, false, registry, coordinator::options()?).await?)
 }
 
-async fn create(app: &App, name: &str, scope: &str, as_json: bool) -> Result<Exit> {
+/// Checks what a new token is to permit.
+fn request(
+    name: &str,
+    scope: &str,
+    agents: &[String],
+    expires: Option<&str>,
+    all: bool,
+) -> Result<TokenRequest> {
     let Some(scope) = Scope::of(scope) else { bail!("unknown scope `{scope}`; use admin, caller or runner") };
     if name.trim().is_empty() {
         bail!("the token name is empty; pass a name that states its purpose");
     }
-    let issued = app.create_token(name, scope).await?;
-    let record = &issued.record;
+    if let Some(blank) = agents.iter().find(|agent| agent.trim().is_empty() || agent.trim() != agent.as_str())
+    {
+        bail!("`--agents` has an empty name or one with spaces (`{blank}`); write them as a,b,c");
+    }
+    let agents = (!agents.is_empty()).then(|| agents.to_vec());
+    let lifetime = expires.map(lifetime).transpose()?;
+    Ok(TokenRequest { name: name.to_owned(), scope, agents, reads_all: all, lifetime })
+}
+
+/// Reads a time such as `30d`.
+fn lifetime(text: &str) -> Result<Duration> {
+    let unit_seconds = |unit| match unit {
+        's' => Some(1),
+        'm' => Some(60),
+        'h' => Some(3_600),
+        'd' => Some(86_400),
+        _ => None,
+    };
+    let seconds = text.char_indices().next_back().and_then(|(end, unit)| {
+        let count: u32 = text[..end].parse().ok().filter(|count| *count > 0)?;
+        Some(u64::from(count) * unit_seconds(unit)?)
+    });
+    match seconds {
+        Some(seconds) if seconds <= LIFETIME_MAX_SECONDS => Ok(Duration::from_secs(seconds)),
+        Some(_) => {
+            bail!("`--expires {text}` is longer than 100 years; omit it for a token that does not expire")
+        }
+        None => bail!("`--expires {text}` is not a time; write a number with d, h, m or s, such as 30d"),
+    }
+}
+
+async fn create(app: &App, request: &TokenRequest, as_json: bool) -> Result<Exit> {
+    let issued = app.create_token(request).await?;
+    let tokens = app.tokens().await?;
+    let record = tokens.iter().find(|record| record.token_id == issued.token_id);
     if as_json {
-        output::data(&json!({
-            "token": issued.token, "id": record.token_id, "name": record.name, "scope": record.scope,
-        }))?;
+        let mut shown = record.map(shown).unwrap_or_default();
+        shown["token"] = json!(issued.token);
+        output::data(&shown)?;
     } else {
+        let limits: Vec<String> = [
+            Some(format!("scope {}", request.scope.name())),
+            request.agents.as_ref().map(|agents| format!("agents {}", agents.join(", "))),
+            request.reads_all.then(|| "all runs".to_owned()),
+            record.and_then(|record| record.expires_at).map(|at| format!("until {}", timestamp(at))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         output::lines([format!(
-            "slipform: token `{}` for `{name}` created (scope {}); copy it now, it is shown only once:",
-            record.token_id, record.scope
+            "slipform: token `{}` for `{}` created ({}); copy it now, it is shown only once:",
+            issued.token_id,
+            request.name,
+            limits.join("; ")
         )]);
         output::text(&issued.token)?;
     }
@@ -60,24 +118,40 @@ async fn create(app: &App, name: &str, scope: &str, as_json: bool) -> Result<Exi
 async fn list(app: &App, as_json: bool) -> Result<Exit> {
     let tokens = app.tokens().await?;
     if as_json {
-        let rows: Vec<_> = tokens
-            .iter()
-            .map(|token| {
-                let created_at = timestamp(token.created_at);
-                json!({"id": token.token_id, "name": token.name, "scope": token.scope, "created_at": created_at})
-            })
-            .collect();
+        let rows: Vec<Value> = tokens.iter().map(shown).collect();
         output::data(&json!(rows))?;
         return Ok(Exit::Valid);
     }
     if tokens.is_empty() {
         output::lines(["no tokens; create one with `slipform token create NAME`".to_owned()]);
     }
-    let rows = tokens
-        .into_iter()
-        .map(|token| vec![token.token_id, token.scope, timestamp(token.created_at), token.name]);
-    output::table(["TOKEN", "SCOPE", "CREATED", "NAME"], rows)?;
+    let rows = tokens.into_iter().map(|token| {
+        let agents = token.agents.map_or_else(|| "all".to_owned(), |agents| agents.join(","));
+        let runs = if token.scope == Scope::Caller.name() && !token.reads_all { "own" } else { "all" };
+        let expires = match token.expires_at {
+            Some(at) if token.is_expired => format!("expired {}", timestamp(at)),
+            Some(at) => timestamp(at),
+            None => "never".to_owned(),
+        };
+        let created = timestamp(token.created_at);
+        vec![token.token_id, token.scope, agents, runs.to_owned(), expires, created, token.name]
+    });
+    output::table(["TOKEN", "SCOPE", "AGENTS", "RUNS", "EXPIRES", "CREATED", "NAME"], rows)?;
     Ok(Exit::Valid)
+}
+
+/// A token without its secret.
+fn shown(token: &TokenRecord) -> Value {
+    json!({
+        "id": token.token_id,
+        "name": token.name,
+        "scope": token.scope,
+        "agents": token.agents,
+        "all": token.reads_all,
+        "created_at": timestamp(token.created_at),
+        "expires_at": token.expires_at.map(timestamp),
+        "expired": token.is_expired,
+    })
 }
 
 async fn revoke(app: &App, id: &str) -> Result<Exit> {

@@ -8,12 +8,14 @@ mod check;
 mod claim;
 mod delegate;
 mod errors;
+mod fencing;
 mod lease_grace;
 mod operations;
 mod paging;
 mod reading;
 mod run_start_cache;
 mod runner;
+mod runner_ids;
 mod runs;
 mod schemas;
 mod sessions;
@@ -39,12 +41,14 @@ use crate::tail::Tail;
 use authority::Authority;
 use lease_grace::LeaseGrace;
 use run_start_cache::RunStartCache;
+use runner_ids::RunnerIds;
 use throttle::Throttle;
 use work_signal::WorkSignal;
 
 pub(crate) use paging::event_number;
 pub(crate) use reading::{AllReader, Events, SessionReader};
-pub use tokens::{IssuedToken, Scope};
+pub(crate) use tokens::{Grant, Invalid};
+pub use tokens::{IssuedToken, Scope, TokenRequest};
 pub(crate) use views::event as event_text;
 
 /// Whether a name is reserved because `POST /agents/{name}` or `POST /schemas/{name}` with it is another
@@ -106,6 +110,8 @@ struct Inner {
     last_ping: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
     /// Limits how often claims look for runs of dead runners.
     adoption: Throttle,
+    /// The runners that API tokens have registered.
+    runner_ids: RunnerIds,
 }
 
 impl App {
@@ -129,8 +135,9 @@ impl App {
                 lease_grace,
                 last_ping,
                 adoption,
+                runner_ids: RunnerIds::default(),
             }),
-            authority: Authority::Admin,
+            authority: Authority::Process,
         }
     }
 

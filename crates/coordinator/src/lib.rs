@@ -38,8 +38,8 @@ mod sweeper;
 mod tail;
 
 pub use analytics::Analytics;
-pub use app::{App, AppOptions, IssuedToken, Scope};
+pub use app::{App, AppOptions, IssuedToken, Scope, TokenRequest};
 pub use registry::Registry;
-pub use slipform_store::{Error as StoreError, Retention};
+pub use slipform_store::{Error as StoreError, Retention, TokenRecord};
 pub use sweeper::{Sweeper, SweeperOptions};
 pub use tail::{Subscription, Tail};

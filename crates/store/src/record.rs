@@ -31,6 +31,8 @@ pub struct NewRun {
     pub pinned_to: Option<String>,
     /// Set on callback runs: the run whose children have ended.
     pub continues: Option<RunId>,
+    /// The API token that submits the run; `None` without one. A new session belongs to it.
+    pub created_by: Option<String>,
 }
 
 /// The session that a run belongs to.
@@ -129,7 +131,7 @@ pub enum Refusal {
 pub struct Fence {
     /// The run of the attempt.
     pub run_id: RunId,
-    /// Increases with each claim, starting at 1.
+    /// Chosen at random for each claim.
     pub token: i64,
 }
 
@@ -148,6 +150,8 @@ pub struct ClaimRequest {
     pub lease_ms: Millis,
     /// Whether to claim only runs pinned to this runner.
     pub only_pinned: bool,
+    /// The fencing token of the claimed runs: a random number that is used once, so that it cannot be guessed.
+    pub token: i64,
 }
 
 /// A claimed run with the data that a runner needs.
@@ -241,6 +245,10 @@ pub struct RunRecord {
     pub contract: Option<Value>,
     /// Set on children started by a parent's call.
     pub parent_run_id: Option<RunId>,
+    /// The API token that submitted the run; `None` without one.
+    pub created_by: Option<String>,
+    /// The API token that the session belongs to; `None` without one.
+    pub owner: Option<String>,
     /// The backend of the last model call, or of the next one; `None` before the first attempt and for programs.
     pub backend: Option<String>,
     /// The model that requests to the backend name.
@@ -268,6 +276,8 @@ pub struct SessionRecord {
     pub children: Vec<SessionId>,
     /// Working folder as the caller sent it.
     pub project_dir: Option<String>,
+    /// The API token that started the session, or the session that delegated to it; `None` without one.
+    pub created_by: Option<String>,
     /// The latest run that became active.
     pub last_run_id: RunId,
     /// Status of that run.
@@ -357,6 +367,8 @@ pub struct RunFilter {
     pub status: Option<RunStatus>,
     /// Children started by this run.
     pub parent_run_id: Option<RunId>,
+    /// Runs in sessions of this API token.
+    pub owner: Option<String>,
 }
 
 /// Number of runs that a sweep changed.
@@ -427,8 +439,35 @@ pub struct TokenRecord {
     pub scope: String,
     /// SHA-256 of the token, in hexadecimal.
     pub hash: String,
+    /// The agents that the token may run; `None` for all.
+    pub agents: Option<Vec<String>>,
+    /// Whether the token may read and stop what others created.
+    pub reads_all: bool,
     /// When the token was created.
     pub created_at: Millis,
+    /// When the token expires; `None` for never.
+    pub expires_at: Option<Millis>,
+    /// Whether it has expired, by the database's clock.
+    pub is_expired: bool,
+}
+
+/// A token to store. The database sets its timestamps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewToken {
+    /// Public id, used to revoke the token.
+    pub token_id: String,
+    /// Description chosen by the user.
+    pub name: String,
+    /// `admin`, `caller` or `runner`.
+    pub scope: String,
+    /// SHA-256 of the token, in hexadecimal.
+    pub hash: String,
+    /// The agents that the token may run; `None` for all.
+    pub agents: Option<Vec<String>>,
+    /// Whether the token may read and stop what others created.
+    pub reads_all: bool,
+    /// Time until the token expires; `None` for never.
+    pub lifetime_ms: Option<Millis>,
 }
 
 /// A registered runner.
@@ -442,6 +481,8 @@ pub struct RunnerRecord {
     pub slots: i64,
     /// JSON from the runner: version and backends.
     pub details: Value,
+    /// The API token that registered the runner; `None` without one.
+    pub created_by: Option<String>,
     /// When the runner last registered.
     pub registered_at: Millis,
     /// When the runner last registered, claimed or sent a heartbeat, accurate to one second.
@@ -457,6 +498,8 @@ pub struct StatsFilter {
     pub agent_name: Option<String>,
     /// Runs that ended at or after this timestamp.
     pub since: Option<Millis>,
+    /// Runs in sessions of this API token.
+    pub owner: Option<String>,
 }
 
 /// Statistics of one agent on one backend, over its ended runs.

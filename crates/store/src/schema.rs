@@ -13,6 +13,7 @@ pub(crate) const MIGRATIONS_SQLITE: Migrations = &[
     include_str!("../migrations/sqlite/0005_descriptions.sql"),
     include_str!("../migrations/sqlite/0006_models.sql"),
     include_str!("../migrations/sqlite/0007_reported_errors.sql"),
+    include_str!("../migrations/sqlite/0008_access.sql"),
 ];
 pub(crate) const MIGRATIONS_POSTGRES: Migrations = &[
     include_str!("../migrations/postgres/0001_first.sql"),
@@ -22,6 +23,7 @@ pub(crate) const MIGRATIONS_POSTGRES: Migrations = &[
     include_str!("../migrations/postgres/0005_descriptions.sql"),
     include_str!("../migrations/postgres/0006_models.sql"),
     include_str!("../migrations/postgres/0007_reported_errors.sql"),
+    include_str!("../migrations/postgres/0008_access.sql"),
 ];
 
 /// Creates the table that holds the schema version, at version 0.

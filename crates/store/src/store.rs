@@ -12,9 +12,9 @@ use crate::error::Error;
 use crate::postgres::Postgres;
 use crate::record::{
     AgentStats, Append, Appended, ClaimRequest, Claimed, Counts, Fence, Listed, Milestone, Millis, NewRun,
-    Page, ParentCall, Parked, Position, Refusal, RegistryEntry, RegistryKind, RenewedLease, Retention,
-    RunDetails, RunFilter, RunRecord, RunnerRecord, SessionRecord, Stale, StatsFilter, StoredEvent,
-    Submitted, SweepLimits, Swept, TokenRecord,
+    NewToken, Page, ParentCall, Parked, Position, Refusal, RegistryEntry, RegistryKind, RenewedLease,
+    Retention, RunDetails, RunFilter, RunRecord, RunnerRecord, SessionRecord, Stale, StatsFilter,
+    StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
 };
 use crate::sqlite::Sqlite;
 use crate::transactions::claim::{Adoption, Outage, Renewal};
@@ -225,9 +225,11 @@ impl Store {
         self.read(session.clone(), |tx, session| Box::pin(sessions::one(tx, session))).await
     }
 
-    /// Lists sessions, newest first.
-    pub async fn sessions(&self, page: Page) -> Result<Listed<SessionRecord>, Error> {
-        self.read(page, |tx, page| Box::pin(sessions::list(tx, page))).await
+    /// Lists sessions, newest first; with an owner, only those of that API token.
+    pub async fn sessions(&self, owner: Option<&str>, page: Page) -> Result<Listed<SessionRecord>, Error> {
+        let owner = owner.map(str::to_owned);
+        self.read((owner, page), |tx, (owner, page)| Box::pin(sessions::list(tx, owner.as_deref(), page)))
+            .await
     }
 
     /// Returns a run's `run_start` event. A run queued behind another has none in the journal yet; its `seq`
@@ -331,8 +333,8 @@ impl Store {
             .await
     }
 
-    /// Stores a token. The database sets `created_at` and ignores the record's value.
-    pub async fn add_token(&self, token: TokenRecord) -> Result<(), Error> {
+    /// Stores a token.
+    pub async fn add_token(&self, token: NewToken) -> Result<(), Error> {
         self.transact(token, |tx, token| Box::pin(token::add(tx, token))).await
     }
 
@@ -346,10 +348,15 @@ impl Store {
         self.transact(token_id.to_owned(), |tx, token_id| Box::pin(token::revoke(tx, token_id))).await
     }
 
-    /// Registers a runner, or updates it if the id is known. The database sets the record's timestamps and
-    /// counts its active runs.
-    pub async fn register(&self, runner: RunnerRecord) -> Result<(), Error> {
+    /// Registers a runner, or updates it if the same API token has registered it. The database sets the record's
+    /// timestamps and counts its active runs. Returns false if another API token has registered the id.
+    pub async fn register(&self, runner: RunnerRecord) -> Result<bool, Error> {
         self.transact(runner, |tx, runner| Box::pin(runner::register(tx, runner))).await
+    }
+
+    /// Returns the API token that registered a runner; `None` for an unknown runner.
+    pub async fn runner_creator(&self, runner_id: &str) -> Result<Option<Option<String>>, Error> {
+        self.read(runner_id.to_owned(), |tx, runner_id| Box::pin(runner::creator(tx, runner_id))).await
     }
 
     /// Returns the runners seen within the last `seen_within_ms`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use slipform_coordinator::http::{Server, ServerOptions};
-use slipform_coordinator::{App, AppOptions, Registry, Scope};
+use slipform_coordinator::{App, AppOptions, Registry, Scope, TokenRequest};
 use slipform_store::{Options, Store};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -83,7 +83,12 @@ impl TestServer {
 
     /// Creates a token.
     pub async fn token(&self, scope: Scope) -> String {
-        self.app.create_token("a test", scope).await.expect("a token").token
+        self.limited_token(&TokenRequest::new("a test", scope)).await
+    }
+
+    /// Creates a token with limits.
+    pub async fn limited_token(&self, request: &TokenRequest) -> String {
+        self.app.create_token(request).await.expect("a token").token
     }
 
     /// Saves an agent; `more` is merged into its blueprint.

@@ -19,6 +19,19 @@ fn invalid_limits_token_names_and_databases_are_refused() {
     assert_refused(&project, &["runs", "list", "--limit", "0"], 2, "1..=500");
     assert_refused(&project, &["sessions", "list", "--limit", "501"], 2, "1..=500");
     assert_refused(&project, &["token", "create", " "], 2, "the token name is empty");
+    for (arguments, message) in [
+        (["--expires", "soon"], "`--expires soon` is not a time"),
+        (["--expires", "0d"], "`--expires 0d` is not a time"),
+        (["--expires", "4000000000d"], "longer than 100 years"),
+        (["--agents", "a, b"], "write them as a,b,c"),
+        (["--agents", "a,,b"], "write them as a,b,c"),
+        (["--scope", "root"], "unknown scope `root`"),
+    ] {
+        let arguments = [["token", "create", "ci"].as_slice(), &arguments].concat();
+        assert_refused(&project, &arguments, 2, message);
+    }
+    let arguments = ["token", "create", "ci", "--scope", "runner", "--agents", "a"];
+    assert_refused(&project, &arguments, 2, "only tokens with scope `caller` can be limited");
     let ran = project.run(&["serve", "--db", "garbage://me:secret@x"]);
     assert!(ran.status == 2 && ran.stderr.contains("the path of a file"), "{}", ran.all());
     assert!(!ran.stderr.contains("secret"), "{}", ran.all());

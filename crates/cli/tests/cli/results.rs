@@ -108,12 +108,13 @@ fn run_keeps_its_result_after_later_runs_of_its_session() {
 }
 
 /// The members of a run that has ended, in the order of their names.
-const RUN_MEMBERS: [&str; 22] = [
+const RUN_MEMBERS: [&str; 23] = [
     "agent_name",
     "attempts",
     "backend",
     "contract",
     "created_at",
+    "created_by",
     "error",
     "finished_at",
     "max_retries",

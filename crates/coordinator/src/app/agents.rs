@@ -13,11 +13,17 @@ use super::{App, errors, is_reserved_name};
 use crate::registry::{FromFile, problem};
 
 impl App {
-    /// Returns every agent, sorted by name.
+    /// Returns the agents that the caller may run, sorted by name.
     ///
     /// # Errors
     /// Fails if the store is unavailable.
     pub async fn agents(&self) -> Result<Vec<AgentView>, Error> {
+        let mut views = self.all_agents().await?;
+        views.retain(|view| self.authority.may_run(&view.name));
+        Ok(views)
+    }
+
+    async fn all_agents(&self) -> Result<Vec<AgentView>, Error> {
         let files = self.registry().files();
         let mut views: Vec<AgentView> =
             files.agents.iter().map(|(name, file)| from_file(name, file)).collect();
@@ -38,8 +44,13 @@ impl App {
     /// Returns an agent.
     ///
     /// # Errors
-    /// Returns `AgentNotFound` for an unknown name.
+    /// Returns `AgentNotFound` for an unknown name, and `Forbidden` if the token is limited to other agents.
     pub async fn agent(&self, name: &str) -> Result<AgentView, Error> {
+        self.authorize_agent_name(name)?;
+        self.agent_view(name).await
+    }
+
+    async fn agent_view(&self, name: &str) -> Result<AgentView, Error> {
         if let Some(file) = self.registry().files().agents.get(name) {
             return Ok(from_file(name, file));
         }
@@ -61,7 +72,7 @@ impl App {
             })?;
             return self.with_named_schemas(blueprint).await;
         }
-        let view = self.agent(name).await?;
+        let view = self.agent_view(name).await?;
         let blueprint = view.blueprint().unwrap_or_default();
         match serde_json::from_value(blueprint) {
             Ok(blueprint) => self.with_named_schemas(Arc::new(blueprint)).await,
@@ -115,7 +126,7 @@ impl App {
     /// Returns the commands that agents start, their own and those of their MCP servers.
     pub(super) async fn commands(&self) -> Result<Vec<Vec<String>>, Error> {
         let mut commands = Vec::new();
-        for view in self.agents().await?.into_iter().filter(|view| view.source != "shipped") {
+        for view in self.all_agents().await?.into_iter().filter(|view| view.source != "shipped") {
             let Ok(agent) = serde_json::from_value::<Blueprint>(view.blueprint().unwrap_or_default()) else {
                 continue;
             };
@@ -138,7 +149,7 @@ impl App {
                 names.push(name.clone());
                 continue;
             }
-            let own = self.agents().await?.into_iter().filter(|view| view.source != "shipped");
+            let own = self.all_agents().await?.into_iter().filter(|view| view.source != "shipped");
             let takes_part = |view: &AgentView| {
                 let definition = view.blueprint().unwrap_or_default();
                 let Ok(other) = serde_json::from_value::<Blueprint>(definition) else { return false };
@@ -327,7 +338,7 @@ impl App {
 
     /// Returns the names of all agents, those of the project first.
     pub(super) async fn agent_names(&self) -> Result<Vec<String>, Error> {
-        let mut agents = self.agents().await?;
+        let mut agents = self.all_agents().await?;
         agents.sort_by_key(|view| view.source == "shipped");
         Ok(agents.into_iter().map(|view| view.name).collect())
     }

@@ -1,37 +1,138 @@
-//! Authorization of operations that reach beyond the project.
+//! Authorization: who may read what, and operations that reach beyond the project.
+
+use std::sync::Arc;
 
 use slipform_api::{Code, Error, RunRequest};
-use slipform_types::{Blueprint, ProjectDir, RunType};
+use slipform_types::{Blueprint, ProjectDir, RunType, SessionId};
 
-use super::App;
+use super::submit::no_session;
+use super::tokens::{Grant, Scope};
+use super::{App, errors};
 
 /// The authority under which an [`App`] handle acts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Authority {
-    /// May start programs, read environment variables and use folders outside the project. Held by the
-    /// process that opened the store and by tokens with scope `admin`.
-    Admin,
-    /// May run existing agents.
-    Caller,
+    /// Of the process that opened the store. It may do everything.
+    Process,
+    /// Of a request without a token, to a server that requires none. It may run existing agents and read everything.
+    Local,
+    /// Of an API token.
+    Token(Arc<Grant>),
+}
+
+impl Authority {
+    /// Whether it permits starting programs, reading environment variables and using folders outside the project.
+    fn is_admin(&self) -> bool {
+        match self {
+            Authority::Process => true,
+            Authority::Local => false,
+            Authority::Token(grant) => grant.scope == Scope::Admin,
+        }
+    }
+
+    /// The id of the API token; `None` without one.
+    pub(super) fn token_id(&self) -> Option<&str> {
+        match self {
+            Authority::Process | Authority::Local => None,
+            Authority::Token(grant) => Some(&grant.token_id),
+        }
+    }
+
+    /// The API token whose sessions are the only ones that may be read; `None` if all may.
+    pub(super) fn only_owner(&self) -> Option<&str> {
+        match self {
+            Authority::Token(grant) if grant.scope == Scope::Caller && !grant.reads_all => {
+                Some(&grant.token_id)
+            }
+            _ => None,
+        }
+    }
+
+    /// The agents that may be run; `None` for all.
+    fn only_agents(&self) -> Option<&[String]> {
+        match self {
+            Authority::Token(grant) => grant.agents.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether a session of this API token may be read.
+    pub(super) fn may_read(&self, owner: Option<&str>) -> bool {
+        self.only_owner().is_none_or(|only| owner == Some(only))
+    }
+
+    /// Whether an agent may be run.
+    pub(super) fn may_run(&self, agent: &str) -> bool {
+        self.only_agents().is_none_or(|agents| agents.iter().any(|allowed| allowed == agent))
+    }
 }
 
 impl App {
-    /// Returns a handle with the authority of a caller who is not an administrator.
+    /// Returns a handle with the authority of a request without a token.
     #[must_use]
     pub fn for_caller(&self) -> App {
-        App { authority: Authority::Caller, ..self.clone() }
+        App { authority: Authority::Local, ..self.clone() }
+    }
+
+    /// Returns a handle with the authority of an API token.
+    pub(crate) fn for_token(&self, grant: Arc<Grant>) -> App {
+        App { authority: Authority::Token(grant), ..self.clone() }
     }
 
     fn require_admin(&self, operation: &str) -> Result<(), Error> {
-        match self.authority {
-            Authority::Admin => Ok(()),
-            Authority::Caller => {
-                let message = format!(
-                    "{operation} requires a token with scope `admin`; on the server's machine, use the one in \
-                     .slipform/admin.token"
-                );
-                Err(Error::new(Code::Forbidden, message))
+        if self.authority.is_admin() {
+            return Ok(());
+        }
+        let message = format!(
+            "{operation} requires a token with scope `admin`; on the server's machine, use the one in \
+             .slipform/admin.token"
+        );
+        Err(Error::new(Code::Forbidden, message))
+    }
+
+    /// Refuses agents that the token may not run.
+    pub(super) fn authorize_agent_name(&self, name: &str) -> Result<(), Error> {
+        if self.authority.may_run(name) {
+            return Ok(());
+        }
+        let allowed = self.authority.only_agents().unwrap_or_default().join(", ");
+        let message = format!("the token may not use agent `{name}`; it is limited to: {allowed}");
+        Err(Error::new(Code::Forbidden, message))
+    }
+
+    /// Refuses sessions that the token may not read, as if they did not exist.
+    pub(super) async fn authorize_session(&self, session: &SessionId) -> Result<(), Error> {
+        if self.authority.only_owner().is_none() {
+            return Ok(());
+        }
+        let record = self.store().session(session).await.map_err(errors::store)?;
+        match record {
+            Some(record) if self.authority.may_read(record.created_by.as_deref()) => Ok(()),
+            _ => Err(no_session(session)),
+        }
+    }
+
+    /// Refuses a request that continues or reports to a session that the token may not read.
+    pub(super) async fn authorize_sessions(&self, request: &RunRequest) -> Result<(), Error> {
+        for session in request.session_id.iter().chain(&request.parent_session_id) {
+            self.authorize_session(session).await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses runner ids that another API token has registered.
+    pub(super) async fn authorize_runner(&self, runner_id: &str) -> Result<(), Error> {
+        let Authority::Token(grant) = &self.authority else { return Ok(()) };
+        if self.inner.runner_ids.is_known(&grant.token_id, runner_id) {
+            return Ok(());
+        }
+        match self.store().runner_creator(runner_id).await.map_err(errors::store)? {
+            Some(creator) if creator.as_deref() != Some(&grant.token_id) => Err(foreign_runner(runner_id)),
+            Some(_) => {
+                self.inner.runner_ids.add(&grant.token_id, runner_id);
+                Ok(())
             }
+            None => Ok(()),
         }
     }
 
@@ -55,7 +156,7 @@ impl App {
         if let Some(given) = &request.project_dir {
             self.authorize_project_dir(given)?;
         }
-        if self.authority == Authority::Admin {
+        if self.authority.is_admin() {
             return Ok(());
         }
         // A session keeps its folder: a resumed run works there, and so does a parent that a child calls back.
@@ -84,4 +185,12 @@ impl App {
             }
         }
     }
+}
+
+/// The error for a runner id that another API token has registered.
+pub(super) fn foreign_runner(runner_id: &str) -> Error {
+    let message = format!(
+        "runner id `{runner_id}` is registered by another token; register without `runner_id` to get one"
+    );
+    Error::new(Code::Forbidden, message)
 }

@@ -8,6 +8,7 @@ use slipform_store::{Claimed, Fence, StoredEvent};
 use slipform_types::{EventKind, WRITING_TOOLS};
 use tokio::time::Instant;
 
+use super::fencing::random_token;
 use super::run_start_cache::{RunStartParts, Start};
 use super::{App, errors, views};
 
@@ -34,13 +35,16 @@ impl App {
         request: &ClaimRequest,
         given_up: impl Future<Output = ()>,
     ) -> Result<Claims, Error> {
+        self.authorize_runner(&request.runner_id).await?;
         let mut given_up = pin!(given_up);
+        let token = random_token()?;
         let until = Instant::now() + Duration::from_millis(request.wait_ms).min(CLAIM_WAIT_MAX);
         let claim = slipform_store::ClaimRequest {
             runner_id: request.runner_id.clone(),
             slots: request.slots.clamp(1, CLAIM_SLOTS_MAX) as usize,
             lease_ms: self.lease_ms(),
             only_pinned: self.options().pinned_to.is_some(),
+            token: self.stored_token(token),
         };
         let mut may_claim = true;
         loop {
@@ -52,7 +56,7 @@ impl App {
                 claimed = adopted.map_err(errors::store)?;
             }
             if !claimed.is_empty() {
-                return self.assign(claimed).await;
+                return self.assign(claimed, token).await;
             }
             let now = Instant::now();
             if now >= until {
@@ -75,11 +79,11 @@ impl App {
     }
 
     /// Builds the assignments of claimed runs. If one fails, all claimed runs return to the queue.
-    async fn assign(&self, claimed: Vec<Claimed>) -> Result<Claims, Error> {
+    async fn assign(&self, claimed: Vec<Claimed>, token: i64) -> Result<Claims, Error> {
         let fences: Vec<Fence> = claimed.iter().map(|run| run.fence.clone()).collect();
         let mut claims = Vec::with_capacity(claimed.len());
         for run in claimed {
-            match self.assignment(run).await {
+            match self.assignment(run, token).await {
                 Ok(assignment) => claims.push(assignment),
                 Err(error) => {
                     for fence in fences {
@@ -93,7 +97,7 @@ impl App {
         Ok(Claims { claims })
     }
 
-    async fn assignment(&self, run: Claimed) -> Result<EncodedAssignment, Error> {
+    async fn assignment(&self, run: Claimed, token: i64) -> Result<EncodedAssignment, Error> {
         let is_start = |event: &&StoredEvent| event.kind == EventKind::RunStart;
         let start = run.journal.iter().filter(is_start).rfind(|event| event.run_id == run.fence.run_id);
         let mut commands = Vec::new();
@@ -114,7 +118,7 @@ impl App {
         };
         Ok(EncodedAssignment {
             run_id: run.fence.run_id,
-            token: run.fence.token,
+            token,
             session_id: run.session_id,
             project_dir: run.project_dir,
             agents,

@@ -1,7 +1,7 @@
 //! Starts child runs for runs that delegate.
 
 use slipform_api::{ChildAnswer, ChildRequest, Code, Error};
-use slipform_store::{Fence, Parent, ParentCall, Refusal};
+use slipform_store::{Parent, ParentCall, Refusal};
 
 use super::runner::stale;
 use super::submit::{ContractInput, DELEGATION_LIMITS, Draft};
@@ -11,7 +11,7 @@ impl App {
     /// Starts or resumes a child. A refusal is an answer for the model that asked.
     pub(super) async fn start_child(&self, request: &ChildRequest) -> Result<ChildAnswer, Error> {
         self.extend_after_outage().await?;
-        let fence = Fence { run_id: request.run_id.clone(), token: request.token };
+        let fence = self.fence(&request.run_id, request.token);
         let call = ParentCall { fence, call_id: request.call_id.clone() };
         let earlier = self.store().child_by_call(call.clone()).await.map_err(errors::store)?;
         if let Some(child) = earlier.map_err(|_| stale(&request.run_id))? {
@@ -56,9 +56,12 @@ impl App {
             }
             Err(error) => return Ok(ChildAnswer::Refused { reason: error.message }),
         };
+        // The child belongs to the caller of its parent, not to the runner that starts it.
+        let created_by = parent.created_by;
         let parent =
             Some(Parent { session_id: parent.session_id, call: Some(call), limits: DELEGATION_LIMITS });
-        let submitted = self.submit_draft(Draft { mode: request.execution_mode, parent, ..draft }).await?;
+        let submitted =
+            self.submit_draft(Draft { mode: request.execution_mode, parent, created_by, ..draft }).await?;
         match submitted {
             Ok(child) => Ok(ChildAnswer::Accepted { session_id: child.session_id, run_id: child.run_id }),
             Err(Refusal::Stale) => Err(stale(&request.run_id)),

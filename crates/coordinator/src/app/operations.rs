@@ -99,7 +99,8 @@ impl App {
     /// # Errors
     /// Fails if the store is unavailable.
     pub async fn stats(&self, query: StatsQuery) -> Result<Vec<StatsRow>, Error> {
-        let filter = StatsFilter { agent_name: query.agent, since: None };
+        let owner = self.authority.only_owner().map(str::to_owned);
+        let filter = StatsFilter { agent_name: query.agent, since: None, owner };
         let stats = self.store().agent_stats(filter).await.map_err(errors::store)?;
         Ok(stats.into_iter().map(views::stats).collect())
     }

@@ -4,6 +4,7 @@
 //! what it has already returned. A reader that lags reads the store again from its last position. Only
 //! lagging readers query the store themselves; the [`Tail`](crate::Tail) reads it once for all others.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use slipform_api::{Code, Error};
@@ -16,6 +17,9 @@ use crate::tail::Subscription;
 
 /// Maximum number of events per read. They stay in memory until the client has received them.
 const PAGE: usize = 50;
+
+/// Maximum number of sessions whose owners a reader remembers.
+const SESSIONS_MAX: usize = 1_024;
 
 /// A batch of events, shared between subscribers.
 pub(crate) type Events = Vec<Arc<StoredEvent>>;
@@ -36,6 +40,8 @@ pub(crate) struct AllReader {
     subscription: Subscription,
     last: Position,
     is_behind: bool,
+    /// Whether the caller may read the sessions seen so far. Empty if it may read all.
+    readable: HashMap<SessionId, bool>,
 }
 
 impl App {
@@ -64,7 +70,7 @@ impl App {
             Some(position) => position,
             None => self.store().last_position().await.map_err(errors::store)?,
         };
-        Ok(AllReader { app: self.clone(), subscription, last, is_behind: true })
+        Ok(AllReader { app: self.clone(), subscription, last, is_behind: true, readable: HashMap::new() })
     }
 }
 
@@ -121,11 +127,46 @@ impl SessionReader {
 }
 
 impl AllReader {
-    /// Waits for the next events. Cancel-safe.
+    /// Waits for the next events that the caller may read. Cancel-safe: events that are dropped with a cancelled call are
+    /// read again.
     ///
     /// # Errors
     /// Fails if the store is unavailable.
     pub(crate) async fn next(&mut self) -> Result<Option<Events>, Error> {
+        if self.app.authority.only_owner().is_none() {
+            return self.next_of_all().await;
+        }
+        loop {
+            let before = self.last;
+            let Some(events) = self.next_of_all().await? else { return Ok(None) };
+            let after = std::mem::replace(&mut self.last, before);
+            let is_behind = std::mem::replace(&mut self.is_behind, true);
+            let readable = self.readable_only(events).await?;
+            (self.last, self.is_behind) = (after, is_behind);
+            if !readable.is_empty() {
+                return Ok(Some(readable));
+            }
+        }
+    }
+
+    /// Removes the events of sessions that the caller may not read.
+    async fn readable_only(&mut self, mut events: Events) -> Result<Events, Error> {
+        if self.readable.len() >= SESSIONS_MAX {
+            self.readable.clear();
+        }
+        for event in &events {
+            if !self.readable.contains_key(&event.session_id) {
+                let session = self.app.store().session(&event.session_id).await.map_err(errors::store)?;
+                let owner = session.and_then(|session| session.created_by);
+                let may_read = self.app.authority.may_read(owner.as_deref());
+                self.readable.insert(event.session_id.clone(), may_read);
+            }
+        }
+        events.retain(|event| self.readable.get(&event.session_id) == Some(&true));
+        Ok(events)
+    }
+
+    async fn next_of_all(&mut self) -> Result<Option<Events>, Error> {
         loop {
             if self.is_behind {
                 let events = self.app.store().all_events(self.last, PAGE).await.map_err(errors::store)?;

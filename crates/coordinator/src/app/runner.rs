@@ -12,6 +12,7 @@ use slipform_schema::{Schema, universal};
 use slipform_store::{Append, Fence, RunnerRecord};
 use slipform_types::{Contract, EventBody, ResponseType, RunId, RunStatus, with_hex};
 
+use super::authority::foreign_runner;
 use super::run_start_cache::{RunStartParts, Start};
 use super::submit::random;
 use super::{App, errors};
@@ -35,23 +36,28 @@ impl App {
             name: request.name.clone(),
             slots: i64::from(request.slots),
             details,
+            created_by: self.authority.token_id().map(str::to_owned),
             registered_at: 0,
             seen_at: 0,
             working_on: 0,
         };
-        self.store().register(runner).await.map_err(errors::store)?;
+        if !self.store().register(runner).await.map_err(errors::store)? {
+            return Err(foreign_runner(&runner_id));
+        }
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let options = self.options();
         Ok(Registered { runner_id, lease_ms: millis(options.lease), heartbeat_ms: millis(options.heartbeat) })
     }
 
     async fn renew(&self, heartbeat: &Heartbeat) -> Result<HeartbeatAnswer, Error> {
+        self.authorize_runner(&heartbeat.runner_id).await?;
         self.extend_after_outage().await?;
-        let fences = heartbeat.attempts.iter().map(fence).collect();
+        let fences = heartbeat.attempts.iter().map(|attempt| self.attempt_fence(attempt)).collect();
         let beats = self.store().renew(&heartbeat.runner_id, fences, self.lease_ms()).await;
-        let beats = beats.map_err(errors::store)?.into_iter().map(|beat| Beat {
+        let beats = beats.map_err(errors::store)?.into_iter().zip(&heartbeat.attempts);
+        let beats = beats.map(|(beat, attempt)| Beat {
             run_id: beat.fence.run_id,
-            token: beat.fence.token,
+            token: attempt.token,
             stop: beat.is_stopping,
             stale: beat.is_stale,
         });
@@ -119,7 +125,7 @@ impl App {
             return Err(Error::new(Code::InvalidRequest, message));
         }
         Ok(Append {
-            fence: Fence { run_id: request.run_id, token: request.token },
+            fence: self.fence(&request.run_id, request.token),
             number: request.number,
             bodies: request.events,
             progress: request.progress,
@@ -129,7 +135,7 @@ impl App {
 
     async fn park_run(&self, attempt: &AttemptRef) -> Result<(), Error> {
         self.extend_after_outage().await?;
-        let parked = self.store().park(fence(attempt)).await.map_err(errors::store)?;
+        let parked = self.store().park(self.attempt_fence(attempt)).await.map_err(errors::store)?;
         parked.map_err(|_| stale(&attempt.run_id))?;
         self.inner.work_signal.notify(1);
         Ok(())
@@ -137,10 +143,14 @@ impl App {
 
     async fn release_run(&self, attempt: &AttemptRef) -> Result<(), Error> {
         self.extend_after_outage().await?;
-        let released = self.store().release(fence(attempt)).await.map_err(errors::store)?;
+        let released = self.store().release(self.attempt_fence(attempt)).await.map_err(errors::store)?;
         released.map_err(|_| stale(&attempt.run_id))?;
         self.inner.work_signal.notify(1);
         Ok(())
+    }
+
+    fn attempt_fence(&self, attempt: &AttemptRef) -> Fence {
+        self.fence(&attempt.run_id, attempt.token)
     }
 
     pub(super) fn lease_ms(&self) -> i64 {
@@ -180,10 +190,6 @@ impl RunnerApi for App {
     fn delegate<'a>(&'a self, request: &'a ChildRequest) -> Answer<'a, ChildAnswer> {
         Box::pin(self.start_child(request))
     }
-}
-
-fn fence(attempt: &AttemptRef) -> Fence {
-    Fence { run_id: attempt.run_id.clone(), token: attempt.token }
 }
 
 pub(super) fn stale(run: &RunId) -> Error {

@@ -21,6 +21,7 @@ impl App {
     /// Returns `RunNotFound` for an unknown id.
     pub async fn run(&self, run: &RunId) -> Result<RunView, Error> {
         let details = self.store().run_details(run).await.map_err(errors::store)?;
+        let details = details.filter(|details| self.may_read_run(&details.run));
         details.ok_or_else(|| no_run(run)).and_then(views::run)
     }
 
@@ -35,7 +36,13 @@ impl App {
 
     /// Returns a run without its result.
     pub(super) async fn record(&self, run: &RunId) -> Result<RunRecord, Error> {
-        self.store().run(run).await.map_err(errors::store)?.ok_or_else(|| no_run(run))
+        let record = self.store().run(run).await.map_err(errors::store)?;
+        record.filter(|record| self.may_read_run(record)).ok_or_else(|| no_run(run))
+    }
+
+    /// Whether the caller may read a run: the one to whom its session belongs.
+    fn may_read_run(&self, record: &RunRecord) -> bool {
+        self.authority.may_read(record.owner.as_deref())
     }
 
     /// Lists runs, newest first.
@@ -45,7 +52,8 @@ impl App {
     pub async fn runs(&self, query: RunsQuery) -> Result<RunPage, Error> {
         let RunsQuery { agent_name, session_id, status, parent_run_id, after, limit } = query;
         let page = page(after, limit)?;
-        let filter = RunFilter { session_id, agent_name, status, parent_run_id };
+        let owner = self.authority.only_owner().map(str::to_owned);
+        let filter = RunFilter { session_id, agent_name, status, parent_run_id, owner };
         let listed = self.store().runs(filter, page).await.map_err(errors::store)?;
         Ok(RunPage { runs: listed.items.into_iter().map(views::summary).collect(), next: listed.next })
     }
@@ -111,6 +119,9 @@ impl App {
     /// # Errors
     /// Returns `RunNotFound` for an unknown id.
     pub async fn stop_run(&self, run: &RunId) -> Result<RunView, Error> {
+        if self.authority.only_owner().is_some() {
+            self.record(run).await?;
+        }
         let record = self.store().stop(run).await.map_err(errors::store)?;
         // A run without a runner is queued so that a runner ends it.
         self.inner.work_signal.notify(1);

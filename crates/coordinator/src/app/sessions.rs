@@ -22,6 +22,7 @@ impl App {
     /// Returns `SessionNotFound` for an unknown id.
     pub async fn session(&self, session: &SessionId) -> Result<SessionView, Error> {
         let record = self.store().session(session).await.map_err(errors::store)?;
+        let record = record.filter(|record| self.authority.may_read(record.created_by.as_deref()));
         record.map(views::session).ok_or_else(|| no_session(session))
     }
 
@@ -31,7 +32,7 @@ impl App {
     /// Returns `InvalidRequest` for an invalid page, and fails if the store is unavailable.
     pub async fn sessions(&self, query: SessionsQuery) -> Result<SessionPage, Error> {
         let page = page(query.after, query.limit)?;
-        let listed = self.store().sessions(page).await.map_err(errors::store)?;
+        let listed = self.store().sessions(self.authority.only_owner(), page).await.map_err(errors::store)?;
         Ok(SessionPage {
             sessions: listed.items.into_iter().map(views::session).collect(),
             next: listed.next,
@@ -76,6 +77,7 @@ impl App {
     /// Returns `SessionNotFound`, or `SessionBusy` if a run has not ended or awaits a result from the
     /// session.
     pub async fn delete_session(&self, session: &SessionId) -> Result<(), Error> {
+        self.authorize_session(session).await?;
         match self.store().delete_session(session).await.map_err(errors::store)? {
             None => Err(no_session(session)),
             Some(Ok(())) => {
@@ -101,6 +103,7 @@ impl App {
     /// Returns `SessionNotFound` for an unknown id, or `InvalidRequest` for an invalid page.
     pub async fn events(&self, session: &SessionId, query: EventsQuery) -> Result<EventPage, Error> {
         let (after, limit) = (event_number(query.after.unwrap_or(0))?, page_size(query.limit)?);
+        self.authorize_session(session).await?;
         let events = self.store().events(session, after, limit).await.map_err(errors::store)?;
         if events.is_empty() {
             self.session(session).await?;
@@ -115,6 +118,7 @@ impl App {
     /// # Errors
     /// Returns `SessionNotFound`, or `NotFinished` if the run has not ended.
     pub async fn session_result(&self, session: &SessionId) -> Result<ResultView, Error> {
+        self.authorize_session(session).await?;
         let details = self.store().latest_run_details(session).await.map_err(errors::store)?;
         let details = details.ok_or_else(|| no_session(session))?;
         let view = views::run(details)?;

@@ -31,6 +31,8 @@ pub(super) struct Draft {
     pub(super) mode: ExecutionMode,
     pub(super) parent: Option<Parent>,
     pub(super) idempotency: Option<Idempotency>,
+    /// The API token that the run counts as submitted by.
+    pub(super) created_by: Option<String>,
 }
 
 /// The contract-related fields of a request.
@@ -46,7 +48,8 @@ impl App {
     /// # Errors
     /// Fails if the agent is unknown, the parameters or the schema are invalid, or the session is busy.
     pub async fn submit(&self, request: RunRequest, key: Option<String>) -> Result<RunCreated, Error> {
-        let idempotency = key.map(|key| idempotency(key, &request)).transpose()?;
+        let idempotency =
+            key.map(|key| idempotency(&key, &request, self.authority.token_id())).transpose()?;
         if let Some(earlier) = self.earlier_response(idempotency.as_ref()).await? {
             return Ok(earlier);
         }
@@ -67,6 +70,7 @@ impl App {
 
     /// Checks a request and resolves its agent, contract and parameters.
     async fn resolve(&self, request: RunRequest) -> Result<Draft, Error> {
+        self.authorize_sessions(&request).await?;
         self.authorize_folder(&request).await?;
         let (run_type, parameters) = (request.run_type(), parameters_of(&request)?);
         let input = ContractInput {
@@ -96,6 +100,7 @@ impl App {
                 let name = request.agent_name.as_deref().ok_or_else(|| {
                     Error::new(Code::InvalidRequest, "`start_session` requires `agent_name`")
                 })?;
+                self.authorize_agent_name(name)?;
                 let blueprint = self.blueprint(name).await?;
                 let draft = self.draft_start(blueprint, parameters, &input, request.project_dir).await?;
                 self.check_callable_agents(&draft.blueprint).await?;
@@ -106,6 +111,7 @@ impl App {
                     Error::new(Code::InvalidRequest, "`resume_session` requires `session_id`")
                 })?;
                 let mut blueprint = self.resumable_blueprint(&session).await?;
+                self.authorize_agent_name(&blueprint.name)?;
                 if request.refresh_agent {
                     blueprint = self.current_blueprint(&blueprint.name).await?;
                 }
@@ -126,7 +132,8 @@ impl App {
             call: None,
             limits: DELEGATION_LIMITS,
         });
-        Ok(Draft { mode: request.execution_mode, parent, ..draft })
+        let created_by = self.authority.token_id().map(str::to_owned);
+        Ok(Draft { mode: request.execution_mode, parent, created_by, ..draft })
     }
 
     /// Returns the response to an earlier request with the same key. Looked up first because agents and
@@ -254,7 +261,7 @@ impl App {
 
     /// Submits a resolved run to the store.
     pub(super) async fn submit_draft(&self, draft: Draft) -> Result<Result<Submitted, Refusal>, Error> {
-        let Draft { session, blueprint, contract, parameters, mode, parent, idempotency } = draft;
+        let Draft { session, blueprint, contract, parameters, mode, parent, idempotency, created_by } = draft;
         let (blueprint, parameters) = match self.options().redact {
             Some(redact) => {
                 let shown = serde_json::to_value(&*blueprint).map(redact).and_then(serde_json::from_value);
@@ -281,6 +288,7 @@ impl App {
             idempotency,
             pinned_to: self.options().pinned_to.clone(),
             continues: None,
+            created_by,
         };
         let submitted = self.store().submit(new).await.map_err(errors::store)?;
         if submitted.as_ref().is_ok_and(|submitted| !submitted.is_repeated) {
@@ -306,6 +314,7 @@ impl Draft {
             mode: ExecutionMode::default(),
             parent: None,
             idempotency: None,
+            created_by: None,
         }
     }
 }
@@ -338,13 +347,15 @@ fn refuse_procedural(blueprint: &Blueprint) -> Result<(), Error> {
     Err(Error::new(Code::NotResumable, message))
 }
 
-fn idempotency(key: String, request: &RunRequest) -> Result<Idempotency, Error> {
+/// Checks an idempotency key and hashes the request. Each API token has its own keys.
+fn idempotency(key: &str, request: &RunRequest, token_id: Option<&str>) -> Result<Idempotency, Error> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         let message = format!("`Idempotency-Key` must have 1 to {KEY_BYTES_MAX} characters");
         return Err(Error::new(Code::InvalidRequest, message));
     }
     let text = serde_json::to_vec(request).map_err(|error| Error::new(Code::Internal, error.to_string()))?;
     let body_hash = with_hex("", &Sha256::digest(&text));
+    let key = token_id.map_or_else(|| key.to_owned(), |token_id| format!("{token_id} {key}"));
     Ok(Idempotency { key, body_hash })
 }
 

@@ -1,42 +1,40 @@
 //! Handlers for agents.
 
-use axum::extract::State;
+use axum::Json;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use axum::{Extension, Json};
 use serde_json::Value;
 use slipform_api::{AgentSchema, AgentView, ErrorBody, Verdict};
 
-use super::context::{Context, Shared};
 use super::errors::ErrorResponse;
-use super::extract::{NamePath, ValidJson};
-use super::guard::Requester;
+use super::extract::{CallerApp, NamePath, ValidJson};
+use crate::app::App;
 
 /// Lists every agent, sorted by name.
 #[utoipa::path(get, path = "/agents", tag = "agents",
     responses((status = 200, description = "The agents.", body = Vec<AgentView>)))]
-pub(super) async fn list(State(context): Shared) -> Result<Json<Vec<AgentView>>, ErrorResponse> {
-    Ok(Json(context.app.agents().await?))
+pub(super) async fn list(CallerApp(app): CallerApp) -> Result<Json<Vec<AgentView>>, ErrorResponse> {
+    Ok(Json(app.agents().await?))
 }
 
 /// Returns an agent.
 #[utoipa::path(get, path = "/agents/{name}", tag = "agents", params(("name" = String, Path)),
     responses((status = 200, description = "The agent. `ETag` is its version, for agents that the API can change.", body = AgentView)))]
 pub(super) async fn show(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     NamePath(name): NamePath,
 ) -> Result<Response, ErrorResponse> {
-    respond(&context, StatusCode::OK, &name, context.app.agent(&name).await?).await
+    respond(&app, StatusCode::OK, &name, app.agent(&name).await?).await
 }
 
 /// Answers with an agent and its version.
 async fn respond(
-    context: &Context,
+    app: &App,
     status: StatusCode,
     name: &str,
     agent: AgentView,
 ) -> Result<Response, ErrorResponse> {
-    let version = context.app.agent_version(name).await?;
+    let version = app.agent_version(name).await?;
     let version = version.and_then(|version| HeaderValue::from_str(&format!("\"{version}\"")).ok());
     let mut response = (status, Json(agent)).into_response();
     if let Some(version) = version {
@@ -55,13 +53,12 @@ async fn respond(
         (status = 422, description = "The agent is invalid.", body = ErrorBody),
     ))]
 pub(super) async fn create(
-    State(context): Shared,
-    Extension(requester): Extension<Requester>,
+    CallerApp(app): CallerApp,
     ValidJson(definition): ValidJson<Value>,
 ) -> Result<Response, ErrorResponse> {
-    let agent = context.app_for(requester).create_agent(&definition).await?;
+    let agent = app.create_agent(&definition).await?;
     let name = agent.name.clone();
-    respond(&context, StatusCode::CREATED, &name, agent).await
+    respond(&app, StatusCode::CREATED, &name, agent).await
 }
 
 /// Changes an agent by a JSON Merge Patch (RFC 7396): objects are merged, null removes a key, and other values replace.
@@ -76,16 +73,15 @@ pub(super) async fn create(
         (status = 422, description = "The changed agent is invalid.", body = ErrorBody),
     ))]
 pub(super) async fn change(
-    State(context): Shared,
-    Extension(requester): Extension<Requester>,
+    CallerApp(app): CallerApp,
     NamePath(name): NamePath,
     headers: HeaderMap,
     ValidJson(changes): ValidJson<Value>,
 ) -> Result<Response, ErrorResponse> {
     let expected = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()).map(str::trim);
     let version = expected.filter(|expected| *expected != "*").map(|expected| expected.trim_matches('"'));
-    let agent = context.app_for(requester).change_agent(&name, &changes, version).await?;
-    respond(&context, StatusCode::OK, &name, agent).await
+    let agent = app.change_agent(&name, &changes, version).await?;
+    respond(&app, StatusCode::OK, &name, agent).await
 }
 
 /// Deletes an agent. Existing sessions keep their copy of the blueprint.
@@ -95,11 +91,10 @@ pub(super) async fn change(
         (status = 409, description = "The agent is defined by a file or comes with the program.", body = ErrorBody),
     ))]
 pub(super) async fn delete(
-    State(context): Shared,
-    Extension(requester): Extension<Requester>,
+    CallerApp(app): CallerApp,
     NamePath(name): NamePath,
 ) -> Result<StatusCode, ErrorResponse> {
-    context.app_for(requester).delete_agent(&name).await?;
+    app.delete_agent(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -108,8 +103,8 @@ pub(super) async fn delete(
     request_body(content = Object, description = "The blueprint to check."),
     responses((status = 200, description = "Errors and warnings.", body = Verdict)))]
 pub(super) async fn validate(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidJson(definition): ValidJson<Value>,
 ) -> Json<Verdict> {
-    Json(context.app.validate_agent(&definition))
+    Json(app.validate_agent(&definition))
 }

@@ -1,12 +1,10 @@
 //! Handler for extraction and validation without a model.
 
 use axum::Json;
-use axum::extract::State;
 use slipform_api::{CheckRequest, CheckView, ErrorBody};
 
-use super::context::Shared;
 use super::errors::ErrorResponse;
-use super::extract::ValidJson;
+use super::extract::{CallerApp, ValidJson};
 
 /// Extracts JSON from a text and validates it.
 #[utoipa::path(post, path = "/check", tag = "check", request_body = CheckRequest,
@@ -16,8 +14,8 @@ use super::extract::ValidJson;
         (status = 422, description = "The schema is invalid.", body = ErrorBody),
     ))]
 pub(super) async fn check(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidJson(request): ValidJson<CheckRequest>,
 ) -> Result<Json<CheckView>, ErrorResponse> {
-    Ok(Json(context.app.check(request).await?))
+    Ok(Json(app.check(request).await?))
 }

@@ -39,10 +39,10 @@ impl Context {
     }
 
     /// Returns the app with the authority of the request's sender.
-    pub(super) fn app_for(&self, requester: Requester) -> App {
+    pub(super) fn app_for(&self, requester: &Requester) -> App {
         match requester {
-            Requester::Admin => self.app.clone(),
-            Requester::Caller | Requester::Anonymous => self.app.for_caller(),
+            Requester::Token(grant) => self.app.for_token(grant.clone()),
+            Requester::Local | Requester::Anonymous => self.app.for_caller(),
         }
     }
 

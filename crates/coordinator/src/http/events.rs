@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 
 use super::context::Shared;
 use super::errors::ErrorResponse;
-use super::extract::{SessionIdPath, ValidQuery};
+use super::extract::{CallerApp, SessionIdPath, ValidQuery};
 use super::guard::RequestToken;
 use super::stream::{Reader, stream};
 use crate::app::event_number;
@@ -41,11 +41,11 @@ pub(super) struct StreamQuery {
     params(("session_id" = slipform_api::SessionIdText, Path), EventsQuery),
     responses((status = 200, description = "Events, oldest first.", body = EventPage)))]
 pub(super) async fn list(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     SessionIdPath(session): SessionIdPath,
     ValidQuery(query): ValidQuery<EventsQuery>,
 ) -> Result<Json<EventPage>, ErrorResponse> {
-    Ok(Json(context.app.events(&session, query).await?))
+    Ok(Json(app.events(&session, query).await?))
 }
 
 /// Streams a session's journal as server-sent events: `id` is the event's `seq`, `event` its type, `data` the
@@ -56,6 +56,7 @@ pub(super) async fn list(
     responses((status = 200, description = "An endless stream of server-sent events.", content_type = "text/event-stream", body = String)))]
 pub(super) async fn session_stream(
     State(context): Shared,
+    CallerApp(app): CallerApp,
     SessionIdPath(session): SessionIdPath,
     ValidQuery(query): ValidQuery<SessionStreamQuery>,
     Extension(token): Extension<RequestToken>,
@@ -65,7 +66,7 @@ pub(super) async fn session_stream(
         Some(id) => id.parse().map_err(|_| not_an_id(id))?,
         None => query.after.unwrap_or(0),
     };
-    let reading = context.with_permit(context.app.read_session(session, event_number(after)?)).await?;
+    let reading = context.with_permit(app.read_session(session, event_number(after)?)).await?;
     Ok(stream(context, token, Reader::Session(reading)))
 }
 
@@ -76,13 +77,14 @@ pub(super) async fn session_stream(
     responses((status = 200, description = "An endless stream of server-sent events.", content_type = "text/event-stream", body = String)))]
 pub(super) async fn all_stream(
     State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidQuery(query): ValidQuery<StreamQuery>,
     Extension(token): Extension<RequestToken>,
     headers: HeaderMap,
 ) -> Result<Response, ErrorResponse> {
     let after = last_event_id(&headers)?.or(query.after.as_deref());
     let after = after.map(|id| position(id).ok_or_else(|| not_an_id(id))).transpose()?;
-    let reading = context.with_permit(context.app.read_all(after)).await?;
+    let reading = context.with_permit(app.read_all(after)).await?;
     Ok(stream(context, token, Reader::All(reading)))
 }
 

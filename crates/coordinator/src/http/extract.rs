@@ -15,7 +15,9 @@ use slipform_types::{RunId, SessionId};
 
 use super::context::Context;
 use super::errors::ErrorResponse;
+use super::guard::Requester;
 use super::limits::is_runner_request;
+use crate::app::App;
 
 /// Time limit for receiving a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -23,6 +25,22 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time spent reading the rest of an oversized body. Closing earlier would keep the client from receiving
 /// the response.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The app with the authority of the request's sender.
+pub(super) struct CallerApp(pub(super) App);
+
+impl FromRequestParts<Arc<Context>> for CallerApp {
+    type Rejection = ErrorResponse;
+
+    async fn from_request_parts(parts: &mut Parts, context: &Arc<Context>) -> Result<Self, ErrorResponse> {
+        match parts.extensions.get::<Requester>() {
+            Some(Requester::Anonymous) | None => {
+                Err(ErrorResponse::new(Code::Unauthorized, "this request requires a token"))
+            }
+            Some(requester) => Ok(CallerApp(context.app_for(requester))),
+        }
+    }
+}
 
 /// A JSON request body with the matching content type.
 pub(super) struct ValidJson<T>(pub(super) T);

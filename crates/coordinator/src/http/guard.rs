@@ -1,6 +1,7 @@
 //! Authenticates and authorizes requests before they reach a handler.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, Method, Request, header};
@@ -8,27 +9,21 @@ use slipform_api::{Code, Error};
 
 use super::context::Context;
 use super::origin;
-use crate::app::Scope;
+use crate::app::{Grant, Scope};
 
 /// Maximum interval between token checks of an open stream. The token cache makes it one query for all
 /// streams of a token.
 const TOKEN_CHECK_INTERVAL_MAX: Duration = Duration::from_secs(2);
 
 /// The sender of a request, for handlers that depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Requester {
-    /// Sent an administrator's token.
-    Admin,
-    /// Sent another valid token, or no token where none is required.
-    Caller,
+    /// Sent a valid token.
+    Token(Arc<Grant>),
+    /// Sent no token where none is required.
+    Local,
     /// Sent no valid token where one is required.
     Anonymous,
-}
-
-impl Requester {
-    fn of(scope: Scope) -> Requester {
-        if scope == Scope::Admin { Requester::Admin } else { Requester::Caller }
-    }
 }
 
 /// The token of a request, for checks after the response has started.
@@ -62,39 +57,38 @@ pub(super) async fn admit<B>(
     let required = required_scope(request.method(), request.uri().path());
     let token = bearer(request.headers()).map(|token| token.map(str::to_owned));
     let request_token = RequestToken(token.as_ref().ok().cloned().flatten());
-    let scope = match token {
+    let grant = match token {
         Ok(None) => None,
-        Ok(Some(token)) => Some(context.tokens.scope(&context.app, &token, peer).await),
+        Ok(Some(token)) => Some(context.tokens.grant(&context.app, &token, peer).await),
         Err(error) => Some(Err(error)),
     };
-    let requester = requester(context, required, scope)?;
+    let requester = requester(context, required, grant)?;
     request.extensions_mut().insert(request_token);
     request.extensions_mut().insert(requester);
     Ok(request)
 }
 
-/// Decides who sent the request, from the required scope and the token's scope.
+/// Decides who sent the request, from the required scope and what the token permits.
 fn requester(
     context: &Context,
     required: Option<Scope>,
-    scope: Option<Result<Option<Scope>, Error>>,
+    grant: Option<Result<Arc<Grant>, Error>>,
 ) -> Result<Requester, Error> {
-    match (required, scope) {
+    match (required, grant) {
         // Health checks are answered for any sender.
-        (None, Some(Ok(Some(scope)))) => Ok(Requester::of(scope)),
-        (_, None) if !context.options.needs_token => Ok(Requester::Caller),
+        (None, Some(Ok(grant))) => Ok(Requester::Token(grant)),
+        (_, None) if !context.options.needs_token => Ok(Requester::Local),
         (None, _) => Ok(Requester::Anonymous),
         (Some(_), None) => {
             Err(unauthorized("this server requires a token; send `Authorization: Bearer sf_…`"))
         }
         (Some(_), Some(Err(error))) => Err(error),
-        (Some(_), Some(Ok(None))) => Err(unauthorized("the token is unknown or revoked")),
-        (Some(required), Some(Ok(Some(scope)))) if scope.covers(required) => Ok(Requester::of(scope)),
-        (Some(required), Some(Ok(Some(scope)))) => {
+        (Some(required), Some(Ok(grant))) if grant.scope.covers(required) => Ok(Requester::Token(grant)),
+        (Some(required), Some(Ok(grant))) => {
             let message = format!(
                 "this request requires a token with scope `{}`; yours has scope `{}`",
                 required.name(),
-                scope.name()
+                grant.scope.name()
             );
             Err(Error::new(Code::Forbidden, message))
         }

@@ -8,7 +8,7 @@ use slipform_api::{BackendView, Health, Readiness, RunnerView, StatsQuery, Stats
 
 use super::context::Shared;
 use super::errors::ErrorResponse;
-use super::extract::ValidQuery;
+use super::extract::{CallerApp, ValidQuery};
 use super::guard::Requester;
 
 /// Content type of the Prometheus text format.
@@ -45,34 +45,34 @@ pub(super) async fn readyz(
 /// Lists the runners seen in the last minute.
 #[utoipa::path(get, path = "/runners", tag = "operations",
     responses((status = 200, description = "The runners.", body = Vec<RunnerView>)))]
-pub(super) async fn runners(State(context): Shared) -> Result<Json<Vec<RunnerView>>, ErrorResponse> {
-    Ok(Json(context.app.runners().await?))
+pub(super) async fn runners(CallerApp(app): CallerApp) -> Result<Json<Vec<RunnerView>>, ErrorResponse> {
+    Ok(Json(app.runners().await?))
 }
 
 /// Lists the backends of these runners.
 #[utoipa::path(get, path = "/backends", tag = "operations",
     responses((status = 200, description = "The backends.", body = Vec<BackendView>)))]
-pub(super) async fn backends(State(context): Shared) -> Result<Json<Vec<BackendView>>, ErrorResponse> {
-    Ok(Json(context.app.backends().await?))
+pub(super) async fn backends(CallerApp(app): CallerApp) -> Result<Json<Vec<BackendView>>, ErrorResponse> {
+    Ok(Json(app.backends().await?))
 }
 
 /// Returns statistics of ended runs.
 #[utoipa::path(get, path = "/stats", tag = "operations", params(StatsQuery),
     responses((status = 200, description = "One row per agent and backend.", body = Vec<StatsRow>)))]
 pub(super) async fn stats(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidQuery(query): ValidQuery<StatsQuery>,
 ) -> Result<Json<Vec<StatsRow>>, ErrorResponse> {
-    Ok(Json(context.app.stats(query).await?))
+    Ok(Json(app.stats(query).await?))
 }
 
 /// Returns metrics for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operations",
     responses((status = 200, description = "Metrics in Prometheus text format.", content_type = "text/plain", body = String)))]
 pub(super) async fn metrics(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
 ) -> Result<([(HeaderName, &'static str); 1], String), ErrorResponse> {
-    Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], context.app.metrics_text().await?))
+    Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], app.metrics_text().await?))
 }
 
 /// Returns this document.

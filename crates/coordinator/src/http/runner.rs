@@ -13,16 +13,17 @@ use tokio::sync::oneshot;
 
 use super::context::{Context, Shared};
 use super::errors::ErrorResponse;
-use super::extract::ValidJson;
+use super::extract::{CallerApp, ValidJson};
+use crate::app::App;
 
 /// Registers a runner.
 #[utoipa::path(post, path = "/runner/register", tag = "runner", request_body = RegisterRequest,
     responses((status = 200, description = "The runner is registered.", body = Registered)))]
 pub(super) async fn register(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidJson(request): ValidJson<RegisterRequest>,
 ) -> Result<Json<Registered>, ErrorResponse> {
-    Ok(Json(context.app.register(&request).await?))
+    Ok(Json(app.register(&request).await?))
 }
 
 /// Claims runs, and waits up to `wait_ms` for the first one.
@@ -30,11 +31,12 @@ pub(super) async fn register(
     responses((status = 200, description = "The claimed runs; may be empty.", body = Claims)))]
 pub(super) async fn claim(
     State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidJson(request): ValidJson<ClaimRequest>,
 ) -> Result<Json<Claims>, ErrorResponse> {
     let (sender, receiver) = oneshot::channel();
     // A separate task, so that claimed runs are not lost when the runner disconnects.
-    tokio::spawn(claim_for(context, request, sender));
+    tokio::spawn(claim_for(context, app, request, sender));
     let broken = |_| Error::new(Code::Internal, "the claim task ended unexpectedly");
     Ok(Json(receiver.await.map_err(broken)??))
 }
@@ -42,6 +44,7 @@ pub(super) async fn claim(
 /// Claims runs for a runner. Releases them if it has disconnected.
 async fn claim_for(
     context: Arc<Context>,
+    app: App,
     request: ClaimRequest,
     mut runner: oneshot::Sender<Result<Claims, Error>>,
 ) {
@@ -51,12 +54,12 @@ async fn claim_for(
             () = context.drain_started() => {}
         }
     };
-    let claims = context.app.claim_unless(&request, given_up).await;
+    let claims = app.claim_unless(&request, given_up).await;
     let Err(Ok(Claims { claims })) = runner.send(claims) else { return };
     for assignment in claims {
         let attempt = AttemptRef { run_id: assignment.run_id, token: assignment.token };
         // If the store is unavailable, the lease expires instead.
-        let _ = context.app.release(&attempt).await;
+        let _ = app.release(&attempt).await;
     }
 }
 
@@ -64,10 +67,10 @@ async fn claim_for(
 #[utoipa::path(post, path = "/runner/heartbeat", tag = "runner", request_body = Heartbeat,
     responses((status = 200, description = "Lease status of each attempt.", body = HeartbeatAnswer)))]
 pub(super) async fn heartbeat(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidJson(heartbeat): ValidJson<Heartbeat>,
 ) -> Result<Json<HeartbeatAnswer>, ErrorResponse> {
-    Ok(Json(context.app.heartbeat(&heartbeat).await?))
+    Ok(Json(app.heartbeat(&heartbeat).await?))
 }
 
 /// Appends events to a run's journal.
@@ -77,10 +80,10 @@ pub(super) async fn heartbeat(
         (status = 409, description = "The attempt is not the run's latest, or its lease has expired.", body = ErrorBody),
     ))]
 pub(super) async fn append(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidJson(request): ValidJson<AppendRequest>,
 ) -> Result<Json<Appended>, ErrorResponse> {
-    Ok(Json(context.app.append_events(request).await?))
+    Ok(Json(app.append_events(request).await?))
 }
 
 /// Appends the final events of a run and ends it.
@@ -91,10 +94,10 @@ pub(super) async fn append(
         (status = 422, description = "The result does not satisfy its contract.", body = ErrorBody),
     ))]
 pub(super) async fn finish(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidJson(request): ValidJson<AppendRequest>,
 ) -> Result<Json<Appended>, ErrorResponse> {
-    Ok(Json(context.app.finish(&request).await?))
+    Ok(Json(app.finish(&request).await?))
 }
 
 /// Parks a run until a child ends.
@@ -104,10 +107,10 @@ pub(super) async fn finish(
         (status = 409, description = "The attempt is not the run's latest, or its lease has expired.", body = ErrorBody),
     ))]
 pub(super) async fn park(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidJson(attempt): ValidJson<AttemptRef>,
 ) -> Result<StatusCode, ErrorResponse> {
-    context.app.park(&attempt).await?;
+    app.park(&attempt).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -118,10 +121,10 @@ pub(super) async fn park(
         (status = 409, description = "The attempt is not the run's latest, or its lease has expired.", body = ErrorBody),
     ))]
 pub(super) async fn release(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidJson(attempt): ValidJson<AttemptRef>,
 ) -> Result<StatusCode, ErrorResponse> {
-    context.app.release(&attempt).await?;
+    app.release(&attempt).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -132,8 +135,8 @@ pub(super) async fn release(
         (status = 409, description = "The attempt is not the run's latest, or its lease has expired.", body = ErrorBody),
     ))]
 pub(super) async fn delegate(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidJson(request): ValidJson<ChildRequest>,
 ) -> Result<Json<ChildAnswer>, ErrorResponse> {
-    Ok(Json(context.app.delegate(&request).await?))
+    Ok(Json(app.delegate(&request).await?))
 }

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use slipform_api::{Code, Error, ErrorBody, RunCreated, RunPage, RunRequest, RunView, RunsQuery, WaitQuery};
 use slipform_types::{ExecutionMode, RunId};
 
 use super::context::{Context, Shared};
 use super::errors::ErrorResponse;
-use super::extract::{RunIdPath, ValidJson, ValidQuery};
-use super::guard::Requester;
+use super::extract::{CallerApp, RunIdPath, ValidJson, ValidQuery};
+use crate::app::App;
 
 /// Maximum time that a caller may wait.
 const WAIT_SECONDS_MAX: f64 = 600.0;
@@ -40,7 +40,7 @@ const SYNC_WAIT: Duration = Duration::from_secs(300);
 )]
 pub(super) async fn submit(
     State(context): Shared,
-    Extension(requester): Extension<Requester>,
+    CallerApp(app): CallerApp,
     headers: HeaderMap,
     ValidQuery(query): ValidQuery<WaitQuery>,
     ValidJson(request): ValidJson<RunRequest>,
@@ -50,29 +50,34 @@ pub(super) async fn submit(
     let key = idempotency_key(&headers)?;
     let created = {
         let _permit = context.acquire()?;
-        context.with_timeout(context.app_for(requester).submit(request, key)).await?
+        context.with_timeout(app.submit(request, key)).await?
     };
     let wait = match (wait, is_sync) {
         (Some(wait), _) => wait,
-        (None, true) => default_wait(&context, &created.run_id).await?,
+        (None, true) => default_wait(&app, &created.run_id).await?,
         (None, false) => return Ok((StatusCode::CREATED, Json(created)).into_response()),
     };
-    let run = wait_for(&context, &created, wait).await?;
+    let run = wait_for(&context, &app, &created, wait).await?;
     let status = if run.status.is_ended() { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, Json(run)).into_response())
 }
 
 /// Waits until the run has ended, the time limit passes, or the server shuts down.
-async fn wait_for(context: &Context, created: &RunCreated, limit: Duration) -> Result<RunView, Error> {
+async fn wait_for(
+    context: &Context,
+    app: &App,
+    created: &RunCreated,
+    limit: Duration,
+) -> Result<RunView, Error> {
     let RunCreated { run_id, session_id, .. } = created;
     tokio::select! {
-        run = context.app.wait_in(session_id, run_id, limit) => run,
-        () = context.drain_started() => context.app.run(run_id).await,
+        run = app.wait_in(session_id, run_id, limit) => run,
+        () = context.drain_started() => app.run(run_id).await,
     }
 }
 
-async fn default_wait(context: &Context, run: &RunId) -> Result<Duration, Error> {
-    let limit = context.app.time_limit(run).await?.unwrap_or(SYNC_WAIT);
+async fn default_wait(app: &App, run: &RunId) -> Result<Duration, Error> {
+    let limit = app.time_limit(run).await?.unwrap_or(SYNC_WAIT);
     Ok(limit.min(Duration::from_secs_f64(WAIT_SECONDS_MAX)))
 }
 
@@ -105,20 +110,20 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
 #[utoipa::path(get, path = "/runs", tag = "runs", params(RunsQuery),
     responses((status = 200, description = "A page of runs.", body = RunPage)))]
 pub(super) async fn list(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidQuery(query): ValidQuery<RunsQuery>,
 ) -> Result<Json<RunPage>, ErrorResponse> {
-    Ok(Json(context.app.runs(query).await?))
+    Ok(Json(app.runs(query).await?))
 }
 
 /// Returns a run, with its result once it has ended.
 #[utoipa::path(get, path = "/runs/{run_id}", tag = "runs", params(("run_id" = slipform_api::RunIdText, Path)),
     responses((status = 200, description = "The run.", body = RunView)))]
 pub(super) async fn show(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     RunIdPath(run): RunIdPath,
 ) -> Result<Json<RunView>, ErrorResponse> {
-    Ok(Json(context.app.run(&run).await?))
+    Ok(Json(app.run(&run).await?))
 }
 
 /// Returns an ended run with its result.
@@ -128,18 +133,18 @@ pub(super) async fn show(
         (status = 409, description = "The run has not ended.", body = ErrorBody),
     ))]
 pub(super) async fn result(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     RunIdPath(run): RunIdPath,
 ) -> Result<Json<RunView>, ErrorResponse> {
-    Ok(Json(context.app.run_result(&run).await?))
+    Ok(Json(app.run_result(&run).await?))
 }
 
 /// Asks a run to stop. An ended run is unchanged.
 #[utoipa::path(post, path = "/runs/{run_id}/stop", tag = "runs", params(("run_id" = slipform_api::RunIdText, Path)),
     responses((status = 200, description = "The run.", body = RunView)))]
 pub(super) async fn stop(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     RunIdPath(run): RunIdPath,
 ) -> Result<Json<RunView>, ErrorResponse> {
-    Ok(Json(context.app.stop_run(&run).await?))
+    Ok(Json(app.stop_run(&run).await?))
 }

@@ -1,29 +1,27 @@
 //! Handlers for the schema registry.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use slipform_api::{ErrorBody, SchemaRequest, SchemaSummary, SchemaView, ValidateSchemaRequest, Verdict};
 
-use super::context::Shared;
 use super::errors::ErrorResponse;
-use super::extract::{NamePath, ValidJson};
+use super::extract::{CallerApp, NamePath, ValidJson};
 
 /// Lists every registered schema, sorted by name.
 #[utoipa::path(get, path = "/schemas", tag = "schemas",
     responses((status = 200, description = "The schemas.", body = Vec<SchemaSummary>)))]
-pub(super) async fn list(State(context): Shared) -> Result<Json<Vec<SchemaSummary>>, ErrorResponse> {
-    Ok(Json(context.app.schemas().await?))
+pub(super) async fn list(CallerApp(app): CallerApp) -> Result<Json<Vec<SchemaSummary>>, ErrorResponse> {
+    Ok(Json(app.schemas().await?))
 }
 
 /// Returns a registered schema.
 #[utoipa::path(get, path = "/schemas/{name}", tag = "schemas", params(("name" = String, Path)),
     responses((status = 200, description = "The schema.", body = SchemaView)))]
 pub(super) async fn show(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     NamePath(name): NamePath,
 ) -> Result<Json<SchemaView>, ErrorResponse> {
-    Ok(Json(context.app.schema(&name).await?))
+    Ok(Json(app.schema(&name).await?))
 }
 
 /// Registers a schema. Registered schemas are immutable.
@@ -34,10 +32,10 @@ pub(super) async fn show(
         (status = 422, description = "The schema is invalid.", body = ErrorBody),
     ))]
 pub(super) async fn add(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidJson(request): ValidJson<SchemaRequest>,
 ) -> Result<(StatusCode, Json<SchemaView>), ErrorResponse> {
-    Ok((StatusCode::CREATED, Json(context.app.add_schema(&request).await?)))
+    Ok((StatusCode::CREATED, Json(app.add_schema(&request).await?)))
 }
 
 /// Removes a schema from the registry.
@@ -47,10 +45,10 @@ pub(super) async fn add(
         (status = 409, description = "The schema is defined by a file or comes with the program.", body = ErrorBody),
     ))]
 pub(super) async fn remove(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     NamePath(name): NamePath,
 ) -> Result<StatusCode, ErrorResponse> {
-    context.app.remove_schema(&name).await?;
+    app.remove_schema(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -58,8 +56,8 @@ pub(super) async fn remove(
 #[utoipa::path(post, path = "/schemas/validate", tag = "schemas", request_body = ValidateSchemaRequest,
     responses((status = 200, description = "Errors and warnings.", body = Verdict)))]
 pub(super) async fn validate(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidJson(request): ValidJson<ValidateSchemaRequest>,
 ) -> Json<Verdict> {
-    Json(context.app.validate_schema(&request.schema))
+    Json(app.validate_schema(&request.schema))
 }

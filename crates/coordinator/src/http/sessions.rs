@@ -1,32 +1,30 @@
 //! Handlers for sessions.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use slipform_api::{ErrorBody, ResultView, RunView, SessionPage, SessionView, SessionsQuery};
 
-use super::context::Shared;
 use super::errors::ErrorResponse;
-use super::extract::{SessionIdPath, ValidQuery};
+use super::extract::{CallerApp, SessionIdPath, ValidQuery};
 
 /// Lists sessions, newest first.
 #[utoipa::path(get, path = "/sessions", tag = "sessions", params(SessionsQuery),
     responses((status = 200, description = "A page of sessions.", body = SessionPage)))]
 pub(super) async fn list(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     ValidQuery(query): ValidQuery<SessionsQuery>,
 ) -> Result<Json<SessionPage>, ErrorResponse> {
-    Ok(Json(context.app.sessions(query).await?))
+    Ok(Json(app.sessions(query).await?))
 }
 
 /// Returns a session.
 #[utoipa::path(get, path = "/sessions/{session_id}", tag = "sessions", params(("session_id" = slipform_api::SessionIdText, Path)),
     responses((status = 200, description = "The session.", body = SessionView)))]
 pub(super) async fn show(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     SessionIdPath(session): SessionIdPath,
 ) -> Result<Json<SessionView>, ErrorResponse> {
-    Ok(Json(context.app.session(&session).await?))
+    Ok(Json(app.session(&session).await?))
 }
 
 /// Deletes a session and its descendants.
@@ -36,10 +34,10 @@ pub(super) async fn show(
         (status = 409, description = "A run has not ended, or another run waits for a result of this session.", body = ErrorBody),
     ))]
 pub(super) async fn delete(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     SessionIdPath(session): SessionIdPath,
 ) -> Result<StatusCode, ErrorResponse> {
-    context.app.delete_session(&session).await?;
+    app.delete_session(&session).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -47,10 +45,10 @@ pub(super) async fn delete(
 #[utoipa::path(post, path = "/sessions/{session_id}/stop", tag = "sessions", params(("session_id" = slipform_api::SessionIdText, Path)),
     responses((status = 200, description = "The run.", body = RunView)))]
 pub(super) async fn stop(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     SessionIdPath(session): SessionIdPath,
 ) -> Result<Json<RunView>, ErrorResponse> {
-    Ok(Json(context.app.stop_session(&session).await?))
+    Ok(Json(app.stop_session(&session).await?))
 }
 
 /// Returns the result of a session's latest run.
@@ -60,8 +58,8 @@ pub(super) async fn stop(
         (status = 409, description = "The run has not ended.", body = ErrorBody),
     ))]
 pub(super) async fn result(
-    State(context): Shared,
+    CallerApp(app): CallerApp,
     SessionIdPath(session): SessionIdPath,
 ) -> Result<Json<ResultView>, ErrorResponse> {
-    Ok(Json(context.app.session_result(&session).await?))
+    Ok(Json(app.session_result(&session).await?))
 }

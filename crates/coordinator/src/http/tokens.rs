@@ -1,15 +1,15 @@
-//! Caches the scopes of tokens.
+//! Caches what tokens permit.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use slipform_api::{Code, Error};
 use tokio::time::Instant;
 
-use crate::app::{App, Scope};
+use crate::app::{App, Grant, Invalid};
 
 /// Lifetime of a cache entry. A revoked token keeps working that long.
 const CACHE_LIFETIME: Duration = Duration::from_secs(1);
@@ -37,56 +37,60 @@ pub(super) struct Tokens {
 
 #[derive(Debug, Default)]
 struct State {
-    scopes: HashMap<[u8; 32], (Option<Scope>, Instant)>,
+    grants: HashMap<[u8; 32], (Cached, Instant)>,
     guesses: HashMap<IpAddr, (u32, Instant)>,
 }
+
+/// What a token permits, or why it permits nothing.
+type Cached = Result<Arc<Grant>, Invalid>;
 
 impl Tokens {
     pub(super) fn new(admin: Option<&str>) -> Tokens {
         Tokens { admin: admin.map(|token| Sha256::digest(token.as_bytes()).into()), state: Mutex::default() }
     }
 
-    /// Returns the scope of a token; `None` if it is unknown or revoked.
-    pub(super) async fn scope(&self, app: &App, token: &str, peer: IpAddr) -> Result<Option<Scope>, Error> {
+    /// Returns what a token permits.
+    pub(super) async fn grant(&self, app: &App, token: &str, peer: IpAddr) -> Result<Arc<Grant>, Error> {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         // Compares hashes, so timing reveals nothing about the token.
         if self.admin == Some(hash) {
-            return Ok(Some(Scope::Admin));
+            return Ok(Arc::new(Grant::of_server()));
         }
-        let cached = self.state().scopes.get(&hash).copied();
-        if let Some((scope @ Some(_), at)) = cached
+        let cached = self.state().grants.get(&hash).cloned();
+        if let Some((Ok(grant), at)) = &cached
             && at.elapsed() < CACHE_LIFETIME
         {
-            return Ok(scope);
+            return Ok(grant.clone());
         }
         // A token that was valid a moment ago is not a guess, even if others guess from the same address.
-        let was_valid = cached.is_some_and(|(scope, _)| scope.is_some());
+        let was_valid = cached.as_ref().is_some_and(|(grant, _)| grant.is_ok());
         if !was_valid {
             self.state().refuse_guesses(peer)?;
         }
-        let scope = match cached {
-            Some((None, at)) if at.elapsed() < CACHE_LIFETIME => None,
-            _ => app.scope_of(token).await?,
+        let grant = match cached {
+            Some((Err(invalid), at)) if at.elapsed() < CACHE_LIFETIME => Err(invalid),
+            _ => app.grant_of(token).await?.map(Arc::new),
         };
-        self.state().record(hash, scope, peer);
-        Ok(scope)
+        self.state().record(hash, grant.clone(), peer);
+        Ok(grant?)
     }
 
-    /// Whether a token that was valid has been revoked. Does not count as a guess.
+    /// Whether a token that was valid has been revoked or has expired. Does not count as a guess.
     pub(super) async fn is_revoked(&self, app: &App, token: &str) -> Result<bool, Error> {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         if self.admin == Some(hash) {
             return Ok(false);
         }
-        let cached = self.state().scopes.get(&hash).copied();
-        if let Some((scope, at)) = cached
+        let cached = self.state().grants.get(&hash).cloned();
+        if let Some((grant, at)) = cached
             && at.elapsed() < CACHE_LIFETIME
         {
-            return Ok(scope.is_none());
+            return Ok(grant.is_err());
         }
-        let scope = app.scope_of(token).await?;
-        self.state().cache(hash, scope);
-        Ok(scope.is_none())
+        let grant = app.grant_of(token).await?.map(Arc::new);
+        let is_revoked = grant.is_err();
+        self.state().cache(hash, grant);
+        Ok(is_revoked)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -105,18 +109,19 @@ impl State {
         }
     }
 
-    fn cache(&mut self, hash: [u8; 32], scope: Option<Scope>) {
-        if self.scopes.len() >= CACHE_ENTRIES_MAX {
-            self.scopes.retain(|_, (_, at)| at.elapsed() < CACHE_LIFETIME);
+    fn cache(&mut self, hash: [u8; 32], grant: Cached) {
+        if self.grants.len() >= CACHE_ENTRIES_MAX {
+            self.grants.retain(|_, (_, at)| at.elapsed() < CACHE_LIFETIME);
         }
-        if self.scopes.len() < CACHE_ENTRIES_MAX {
-            self.scopes.insert(hash, (scope, Instant::now()));
+        if self.grants.len() < CACHE_ENTRIES_MAX {
+            self.grants.insert(hash, (grant, Instant::now()));
         }
     }
 
-    fn record(&mut self, hash: [u8; 32], scope: Option<Scope>, peer: IpAddr) {
-        self.cache(hash, scope);
-        if scope.is_some() {
+    fn record(&mut self, hash: [u8; 32], grant: Cached, peer: IpAddr) {
+        let is_valid = grant.is_ok();
+        self.cache(hash, grant);
+        if is_valid {
             return;
         }
         if self.guesses.len() >= ADDRESSES_MAX {

@@ -105,7 +105,7 @@ impl Fixture {
     pub(crate) async fn run(&self, agent: &str, events: Vec<EventBody>, end: Vec<EventBody>) -> SessionId {
         let submitted = self.store.submit(task(agent)).await.unwrap().unwrap();
         let runner_id = "runner".to_owned();
-        let request = ClaimRequest { runner_id, slots: 1, lease_ms: 600_000, only_pinned: false };
+        let request = ClaimRequest { runner_id, slots: 1, lease_ms: 600_000, only_pinned: false, token: 1 };
         let fence = self.store.claim(request).await.unwrap().pop().expect("a run").fence;
         self.store.append(append(&fence, 1, events)).await.unwrap().unwrap();
         self.store.finish(append(&fence, 2, end)).await.unwrap().unwrap();
@@ -162,6 +162,7 @@ fn task(agent: &str) -> NewRun {
         idempotency: None,
         pinned_to: None,
         continues: None,
+        created_by: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The API over real sockets, with a real store.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod access;
 mod both_apis;
 mod check;
 mod drain;

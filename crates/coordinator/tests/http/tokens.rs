@@ -1,7 +1,7 @@
 //! Tokens and their scopes.
 
 use serde_json::json;
-use slipform_coordinator::Scope;
+use slipform_coordinator::{Scope, TokenRequest};
 use slipform_testkit::TestServer;
 
 use crate::support::Requests as _;
@@ -100,11 +100,11 @@ async fn revoking_token_closes_its_streams() {
         options.heartbeat = std::time::Duration::from_millis(50);
     })
     .await;
-    let issued = server.app.create_token("a test", Scope::Caller).await.unwrap();
+    let issued = server.app.create_token(&TokenRequest::new("a test", Scope::Caller)).await.unwrap();
     let other = server.token(Scope::Caller).await;
     let mut stream = server.get("/events/stream").token(&issued.token).follow().await;
     let mut kept = server.get("/events/stream").token(&other).follow().await;
-    assert!(server.app.revoke_token(&issued.record.token_id).await.unwrap());
+    assert!(server.app.revoke_token(&issued.token_id).await.unwrap());
     while stream.next_block().await.is_some() {}
     server.get("/runs").token(&issued.token).send().await.refused(401, "Unauthorized");
     for _ in 0..3 {

@@ -17,7 +17,7 @@ macro_rules! claim_update {
     () => {
         "UPDATE runs SET
             status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'claimed' END,
-            available_at = NULL, runner_id = $1, token = token + 1, attempts = attempts + 1, appends = 0,
+            available_at = NULL, runner_id = $1, token = $5, attempts = attempts + 1, appends = 0,
             lease_until = {now} + $3, started_at = COALESCE(started_at, {now}),
             deadline_at = CASE WHEN timeout_ms IS NULL OR deadline_at <= {now} + timeout_ms THEN deadline_at
                 ELSE {now} + timeout_ms END"
@@ -56,7 +56,7 @@ macro_rules! claim_query {
     };
 }
 
-const CLAIM: &str = concat!(claim_update!(), " WHERE run_id = $5");
+const CLAIM: &str = concat!(claim_update!(), " WHERE run_id = $6");
 const CLAIMED: &str = concat!("SELECT ", claimed_columns!(), " FROM runs WHERE run_id = $1");
 
 /// Claims up to `slots` runs, the longest waiting first.
@@ -108,7 +108,13 @@ async fn claim_runs(
     fourth: i64,
 ) -> Result<Vec<Claimed>, Error> {
     let slots = request.slots.min(SLOTS_MAX) as i64;
-    let params = [(&request.runner_id).into(), slots.into(), request.lease_ms.into(), fourth.into()];
+    let params = [
+        (&request.runner_id).into(),
+        slots.into(),
+        request.lease_ms.into(),
+        fourth.into(),
+        request.token.into(),
+    ];
     let rows = if tx.is_single_writer() {
         claim_each(tx, query, params).await?
     } else {
@@ -126,12 +132,12 @@ async fn claim_runs(
 async fn claim_each(
     tx: &mut Tx,
     query: &ClaimQuery,
-    [runner, slots, lease, fourth]: [Param<'_>; 4],
+    [runner, slots, lease, fourth, token]: [Param<'_>; 5],
 ) -> Result<Vec<Row>, Error> {
     let mut claimed = Vec::new();
     for mut row in tx.query(query.select, &[runner, slots, lease, fourth]).await? {
         let run = row.text()?;
-        tx.execute(CLAIM, &[runner, slots, lease, fourth, (&run).into()]).await?;
+        tx.execute(CLAIM, &[runner, slots, lease, fourth, token, (&run).into()]).await?;
         claimed.extend(tx.query_one(CLAIMED, &[(&run).into()]).await?);
     }
     Ok(claimed)

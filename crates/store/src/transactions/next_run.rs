@@ -49,7 +49,7 @@ pub(crate) async fn activate_next_idle(
 const WAITING: &str = "SELECT run_id, start, error FROM runs WHERE session_id = $1 AND start IS NOT NULL ORDER BY number {lock}";
 
 const CALLBACKS: &str =
-    "SELECT c.child_run_id, r.pinned_to, r.parent_run_id FROM callbacks c JOIN runs r ON r.run_id = c.child_run_id
+    "SELECT c.child_run_id, r.pinned_to, r.parent_run_id, r.created_by FROM callbacks c JOIN runs r ON r.run_id = c.child_run_id
      WHERE c.parent_session_id = $1 ORDER BY c.position";
 
 /// Activates the oldest waiting run that was not stopped, and journals the ends of stopped runs before it.
@@ -91,12 +91,12 @@ async fn start_callback_run(
     for mut row in rows {
         let child: RunId = row.id()?;
         let (pinned_to, parent): (_, Option<RunId>) = (row.optional_text()?, row.optional_id()?);
-        waiting.push((child, pinned_to, parent));
+        waiting.push((child, pinned_to, parent, row.optional_text()?));
     }
-    let Some((_, _, continues)) = waiting.first().cloned() else { return Ok(()) };
-    waiting.retain(|(_, _, parent)| *parent == continues);
+    let Some((_, _, continues, created_by)) = waiting.first().cloned() else { return Ok(()) };
+    waiting.retain(|(_, _, parent, _)| *parent == continues);
     let (mut ends, mut pinned_to) = (Vec::with_capacity(waiting.len()), None);
-    for (child, pinned, _) in waiting {
+    for (child, pinned, ..) in waiting {
         ends.push(end::child_end(tx, &child).await?);
         pinned_to = pinned_to.or(pinned);
         tx.execute("DELETE FROM callbacks WHERE child_run_id = $1", &[child.as_str().into()]).await?;
@@ -122,6 +122,7 @@ async fn start_callback_run(
         idempotency: None,
         pinned_to,
         continues,
+        created_by,
     };
     submit::add_active(tx, &new, session, &to_json(&new.start)?).await
 }

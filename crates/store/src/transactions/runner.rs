@@ -8,21 +8,33 @@ use crate::tx::{Row, Tx};
 /// Accuracy of `seen_at`. Runners poll more often than it is worth a write.
 pub(crate) const SEEN_INTERVAL_MS: Millis = 1000;
 
-pub(crate) async fn register(tx: &mut Tx, runner: &RunnerRecord) -> Result<(), Error> {
-    tx.execute(
-        "INSERT INTO runners (runner_id, name, slots, details, registered_at, seen_at)
-         VALUES ($1, $2, $3, $4, {now}, {now})
+/// Registers a runner, or updates it if the same API token has registered it. Returns false if another one has.
+pub(crate) async fn register(tx: &mut Tx, runner: &RunnerRecord) -> Result<bool, Error> {
+    let details = to_json(&runner.details)?;
+    let registered = tx
+        .execute(
+            "INSERT INTO runners (runner_id, name, slots, details, created_by, registered_at, seen_at)
+         VALUES ($1, $2, $3, $4, $5, {now}, {now})
          ON CONFLICT (runner_id) DO UPDATE SET name = excluded.name, slots = excluded.slots,
-            details = excluded.details, registered_at = excluded.registered_at, seen_at = excluded.seen_at",
-        &[
-            (&runner.runner_id).into(),
-            (&runner.name).into(),
-            runner.slots.into(),
-            (&to_json(&runner.details)?).into(),
-        ],
-    )
-    .await?;
-    Ok(())
+            details = excluded.details, registered_at = excluded.registered_at, seen_at = excluded.seen_at
+         WHERE runners.created_by IS NOT DISTINCT FROM excluded.created_by",
+            &[
+                (&runner.runner_id).into(),
+                (&runner.name).into(),
+                runner.slots.into(),
+                (&details).into(),
+                runner.created_by.as_deref().into(),
+            ],
+        )
+        .await?;
+    Ok(registered == 1)
+}
+
+/// Returns the API token that registered a runner; `None` for an unknown runner.
+pub(crate) async fn creator(tx: &mut Tx, runner_id: &str) -> Result<Option<Option<String>>, Error> {
+    let row =
+        tx.query_one("SELECT created_by FROM runners WHERE runner_id = $1", &[runner_id.into()]).await?;
+    row.map(|mut row| row.optional_text()).transpose()
 }
 
 /// Updates the time when a runner was last seen.
@@ -37,7 +49,7 @@ pub(crate) async fn touch(tx: &mut Tx, runner_id: &str) -> Result<(), Error> {
 pub(crate) async fn all(tx: &mut Tx, seen_within_ms: Millis) -> Result<Vec<RunnerRecord>, Error> {
     let rows = tx
         .query(
-            "SELECT n.runner_id, n.name, n.slots, n.details, n.registered_at, n.seen_at,
+            "SELECT n.runner_id, n.name, n.slots, n.details, n.created_by, n.registered_at, n.seen_at,
                 (SELECT count(*) FROM runs r
                  WHERE r.status IN ('claimed', 'running', 'stopping') AND r.runner_id = n.runner_id)
              FROM runners n WHERE n.seen_at >= {now} - $1 ORDER BY n.registered_at, n.runner_id",
@@ -53,6 +65,7 @@ fn record(mut row: Row) -> Result<RunnerRecord, Error> {
         name: row.text()?,
         slots: row.integer()?,
         details: from_json(&row.text()?)?,
+        created_by: row.optional_text()?,
         registered_at: row.integer()?,
         seen_at: row.integer()?,
         working_on: row.integer()?,

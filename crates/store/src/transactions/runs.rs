@@ -17,7 +17,8 @@ macro_rules! select_runs {
     ($start:literal, $($conditions:literal),+) => {
         concat!(
             "SELECT r.number, r.run_id, r.session_id, r.agent_name, r.type, r.status, r.error, r.retry_count,
-                r.attempts, r.parent_run_id, r.backend, r.model, r.input_tokens, r.output_tokens, r.created_at, r.started_at,
+                r.attempts, r.parent_run_id, r.created_by,
+                (SELECT created_by FROM sessions s WHERE s.session_id = r.session_id), r.backend, r.model, r.input_tokens, r.output_tokens, r.created_at, r.started_at,
                 r.finished_at, ",
             $start,
             " FROM runs r ",
@@ -26,8 +27,8 @@ macro_rules! select_runs {
     };
 }
 
-/// Selects a page of runs without their contracts. `$1` is the cursor, `$2` the limit, and `$3` to `$6` are
-/// session, agent, status and parent; NULL disables a filter.
+/// Selects a page of runs without their contracts. `$1` is the cursor, `$2` the limit, and `$3` to `$7` are
+/// session, agent, status, parent and owner; NULL disables a filter.
 macro_rules! page_of_runs {
     ($condition:literal) => {
         select_runs!(
@@ -36,6 +37,7 @@ macro_rules! page_of_runs {
             $condition,
             " AND ($3 IS NULL OR r.session_id = $3) AND ($4 IS NULL OR r.agent_name = $4)
               AND ($5 IS NULL OR r.status = $5) AND ($6 IS NULL OR r.parent_run_id = $6)
+              AND ($7 IS NULL OR r.session_id IN (SELECT s.session_id FROM sessions s WHERE s.created_by = $7))
               ORDER BY r.number DESC LIMIT $2"
         )
     };
@@ -66,8 +68,15 @@ pub(crate) async fn list(tx: &mut Tx, filter: &RunFilter, page: &Page) -> Result
         (None, None, None, None) => page_of_runs!("1 = 1"),
     };
     let (before, limit) = bounds(page);
-    let params: [Param<'_>; 6] =
-        [before.into(), (limit + 1).into(), session.into(), agent.into(), status.into(), parent.into()];
+    let params: [Param<'_>; 7] = [
+        before.into(),
+        (limit + 1).into(),
+        session.into(),
+        agent.into(),
+        status.into(),
+        parent.into(),
+        filter.owner.as_deref().into(),
+    ];
     let rows = tx.query(sql, &params).await?;
     let found = rows.into_iter().map(record).collect::<Result<Vec<_>, _>>()?;
     Ok(listed(found, limit))
@@ -102,6 +111,8 @@ fn record(mut row: Row) -> Result<(i64, RunRecord), Error> {
         retry_count: row.integer()?,
         attempts: row.integer()?,
         parent_run_id: row.optional_id()?,
+        created_by: row.optional_text()?,
+        owner: row.optional_text()?,
         backend: row.optional_text()?,
         model: row.optional_text()?.filter(|model| !model.is_empty()),
         tokens: tokens(row.optional_integer()?, row.optional_integer()?),

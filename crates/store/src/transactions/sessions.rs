@@ -14,7 +14,7 @@ macro_rules! select_sessions {
             "SELECT s.number, s.session_id, s.agent_name, s.parent_session_id,
                 (SELECT string_agg(c.session_id, ',' ORDER BY c.number) FROM sessions c
                  WHERE c.parent_session_id = s.session_id),
-                s.project_dir, s.last_run_id, r.status, s.created_at, s.updated_at, s.last_seq
+                s.project_dir, s.created_by, s.last_run_id, r.status, s.created_at, s.updated_at, s.last_seq
              FROM sessions s JOIN runs r ON r.run_id = s.last_run_id ",
             $conditions
         )
@@ -28,11 +28,25 @@ pub(crate) async fn one(tx: &mut Tx, session: &SessionId) -> Result<Option<Sessi
     Ok(row.map(record).transpose()?.map(|(_, record)| record))
 }
 
-/// Lists sessions, newest first.
-pub(crate) async fn list(tx: &mut Tx, page: &Page) -> Result<Listed<SessionRecord>, Error> {
+/// Lists sessions, newest first; with an owner, only those of that API token.
+pub(crate) async fn list(
+    tx: &mut Tx,
+    owner: Option<&str>,
+    page: &Page,
+) -> Result<Listed<SessionRecord>, Error> {
     let (before, limit) = bounds(page);
-    let sql = select_sessions!("WHERE s.number < $1 ORDER BY s.number DESC LIMIT $2");
-    let rows = tx.query(sql, &[before.into(), (limit + 1).into()]).await?;
+    let bounds = [before.into(), (limit + 1).into()];
+    let rows = match owner {
+        Some(owner) => {
+            let sql =
+                select_sessions!("WHERE s.number < $1 AND s.created_by = $3 ORDER BY s.number DESC LIMIT $2");
+            tx.query(sql, &[bounds[0], bounds[1], owner.into()]).await?
+        }
+        None => {
+            let sql = select_sessions!("WHERE s.number < $1 ORDER BY s.number DESC LIMIT $2");
+            tx.query(sql, &bounds).await?
+        }
+    };
     let found = rows.into_iter().map(record).collect::<Result<Vec<_>, _>>()?;
     Ok(listed(found, limit))
 }
@@ -45,6 +59,7 @@ fn record(mut row: Row) -> Result<(i64, SessionRecord), Error> {
         parent_session_id: row.optional_id()?,
         children: children(row.optional_text()?.as_deref())?,
         project_dir: row.optional_text()?,
+        created_by: row.optional_text()?,
         last_run_id: row.id()?,
         status: read_status(&row.text()?)?,
         created_at: row.integer()?,

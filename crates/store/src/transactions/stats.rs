@@ -4,7 +4,8 @@ use crate::error::Error;
 use crate::record::{AgentStats, StatsFilter};
 use crate::tx::{Row, Tx};
 
-/// Statistics per agent, backend and model. `$1` is an agent name and `$2` a timestamp; NULL disables the filter.
+/// Statistics per agent, backend and model. `$1` is an agent name and `$2` a timestamp, `$3` the
+/// API token that the sessions belong to; NULL disables a filter.
 ///
 /// Percentiles use the nearest rank: the shortest duration that at least that share of runs does not exceed.
 /// Runs that ended without a claim have no duration and sort last.
@@ -16,6 +17,7 @@ const STATS: &str = "WITH ended AS (
             COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0) AS tokens, finished_at - started_at AS duration
         FROM runs
         WHERE finished_at IS NOT NULL AND ($1 IS NULL OR agent_name = $1) AND ($2 IS NULL OR finished_at >= $2)
+            AND ($3 IS NULL OR session_id IN (SELECT s.session_id FROM sessions s WHERE s.created_by = $3))
      ), ranked AS (
         SELECT ended.*, count(duration) OVER (PARTITION BY agent_name, backend, model) AS measured,
             row_number() OVER (PARTITION BY agent_name, backend, model ORDER BY duration NULLS LAST) AS place
@@ -33,7 +35,8 @@ const STATS: &str = "WITH ended AS (
 
 /// Returns statistics per agent, backend and model.
 pub(crate) async fn agent_stats(tx: &mut Tx, filter: &StatsFilter) -> Result<Vec<AgentStats>, Error> {
-    let rows = tx.query(STATS, &[filter.agent_name.as_deref().into(), filter.since.into()]).await?;
+    let params = [filter.agent_name.as_deref().into(), filter.since.into(), filter.owner.as_deref().into()];
+    let rows = tx.query(STATS, &params).await?;
     rows.into_iter().map(read).collect()
 }
 

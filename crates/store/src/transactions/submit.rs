@@ -174,8 +174,8 @@ async fn create_session(
     let names = encoding::to_json(&lineage.names)?;
     let insert_session = (
         "INSERT INTO sessions (session_id, agent_name, parent_session_id, root_session_id, lineage, project_dir, last_seq,
-            active_run_id, last_run_id, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $7, {now}, {now})",
+            active_run_id, last_run_id, created_by, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $7, $8, {now}, {now})",
         vec![
             session.as_str().into(),
             (&new.agent_name).into(),
@@ -184,6 +184,7 @@ async fn create_session(
             (&names).into(),
             project_dir.into(),
             new.run_id.as_str().into(),
+            new.created_by.as_deref().into(),
         ],
     );
     let insert_run = insert_run(new, session, Activation::Now(1))?;
@@ -230,8 +231,9 @@ fn insert_run<'a>(
     };
     let call = new.parent.as_ref().and_then(|parent| parent.call.as_ref());
     let sql = "INSERT INTO runs (run_id, session_id, agent_name, type, status, mode, parent_session_id, parent_run_id,
-            parent_call_id, start, start_seq, timeout_ms, pinned_to, continues_run_id, created_at, available_at, deadline_at)
-         VALUES ($1, $2, $3, $4, 'pending', $5, $6, $7, $8, $9, $10, $11, $12, $13, {now},
+            parent_call_id, start, start_seq, timeout_ms, pinned_to, continues_run_id, created_by,
+            created_at, available_at, deadline_at)
+         VALUES ($1, $2, $3, $4, 'pending', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, {now},
             CASE WHEN $10 IS NULL THEN NULL ELSE {now} END, (SELECT deadline_at FROM runs WHERE run_id = $7))";
     let params = vec![
         new.run_id.as_str().into(),
@@ -247,6 +249,7 @@ fn insert_run<'a>(
         new.timeout_ms.into(),
         new.pinned_to.as_deref().into(),
         new.continues.as_ref().map(RunId::as_str).into(),
+        new.created_by.as_deref().into(),
     ];
     Ok((sql, params))
 }

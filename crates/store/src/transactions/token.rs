@@ -1,21 +1,38 @@
 //! Stores API tokens.
 
+use super::encoding::{from_json, to_json};
 use crate::error::Error;
-use crate::record::TokenRecord;
+use crate::record::{NewToken, TokenRecord};
 use crate::tx::{Row, Tx};
 
-pub(crate) async fn add(tx: &mut Tx, token: &TokenRecord) -> Result<(), Error> {
+pub(crate) async fn add(tx: &mut Tx, token: &NewToken) -> Result<(), Error> {
+    let agents = token.agents.as_ref().map(to_json).transpose()?;
     tx.execute(
-        "INSERT INTO tokens (token_id, name, scope, hash, created_at) VALUES ($1, $2, $3, $4, {now})",
-        &[(&token.token_id).into(), (&token.name).into(), (&token.scope).into(), (&token.hash).into()],
+        "INSERT INTO tokens (token_id, name, scope, hash, agents, reads_all, expires_at, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, {now} + $7, {now})",
+        &[
+            (&token.token_id).into(),
+            (&token.name).into(),
+            (&token.scope).into(),
+            (&token.hash).into(),
+            agents.as_deref().into(),
+            i64::from(token.reads_all).into(),
+            token.lifetime_ms.into(),
+        ],
     )
     .await?;
     Ok(())
 }
 
 pub(crate) async fn all(tx: &mut Tx) -> Result<Vec<TokenRecord>, Error> {
-    let rows =
-        tx.query("SELECT token_id, name, scope, hash, created_at FROM tokens ORDER BY number", &[]).await?;
+    let rows = tx
+        .query(
+            "SELECT token_id, name, scope, hash, agents, reads_all, created_at, expires_at,
+                CASE WHEN expires_at <= {now} THEN CAST(1 AS BIGINT) ELSE 0 END
+             FROM tokens ORDER BY number",
+            &[],
+        )
+        .await?;
     rows.into_iter().map(record).collect()
 }
 
@@ -29,6 +46,10 @@ fn record(mut row: Row) -> Result<TokenRecord, Error> {
         name: row.text()?,
         scope: row.text()?,
         hash: row.text()?,
+        agents: row.optional_text()?.as_deref().map(from_json).transpose()?,
+        reads_all: row.flag()?,
         created_at: row.integer()?,
+        expires_at: row.optional_integer()?,
+        is_expired: row.flag()?,
     })
 }

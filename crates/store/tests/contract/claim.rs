@@ -7,7 +7,7 @@ use slipform_store::{ClaimRequest, NewRun};
 use slipform_testkit::wait_until_async;
 use slipform_types::{ExecutionMode, RunStatus};
 
-use crate::support::{Fixture, LONG, child, event_type, runner, task};
+use crate::support::{Fixture, LONG, child, event_type, fresh_token, runner, task};
 
 pub(crate) async fn longest_waiting_run_is_claimed_first(test: &Fixture) {
     let mut expected = Vec::new();
@@ -40,8 +40,13 @@ pub(crate) async fn run_pinned_to_dead_runner_is_adopted(test: &Fixture) {
     let orphan = test.store.submit(pin("never registered")).await.unwrap().unwrap();
     let free = test.submit("writer").await;
     test.store.register(runner("alive")).await.unwrap();
-    let theirs =
-        ClaimRequest { runner_id: "theirs".to_owned(), slots: 10, lease_ms: LONG, only_pinned: false };
+    let theirs = ClaimRequest {
+        runner_id: "theirs".to_owned(),
+        slots: 10,
+        lease_ms: LONG,
+        only_pinned: false,
+        token: fresh_token(),
+    };
     assert!(
         test.store.adopt(theirs.clone(), LONG).await.unwrap().is_empty(),
         "the runner may still register"
@@ -67,8 +72,13 @@ pub(crate) async fn adopted_run_is_released_from_dead_runner(test: &Fixture) {
     let pin = || NewRun { pinned_to: Some("never registered".to_owned()), ..task("writer") };
     let first = test.store.submit(pin()).await.unwrap().unwrap();
     let second = test.store.submit(pin()).await.unwrap().unwrap();
-    let theirs =
-        ClaimRequest { runner_id: "theirs".to_owned(), slots: 1, lease_ms: LONG, only_pinned: false };
+    let theirs = ClaimRequest {
+        runner_id: "theirs".to_owned(),
+        slots: 1,
+        lease_ms: LONG,
+        only_pinned: false,
+        token: fresh_token(),
+    };
     let adopted = Mutex::new(None);
     wait_until_async("one of the runs is adopted", || async {
         *adopted.lock().unwrap() = test.store.adopt(theirs.clone(), 0).await.unwrap().pop();
@@ -99,6 +109,7 @@ pub(crate) async fn concurrent_claims_take_each_run_once(test: &Fixture) {
                         slots: 3,
                         lease_ms: LONG,
                         only_pinned: false,
+                        token: fresh_token(),
                     };
                     mine.extend(store.claim(request).await.unwrap());
                 }
@@ -112,7 +123,6 @@ pub(crate) async fn concurrent_claims_take_each_run_once(test: &Fixture) {
     }
     let distinct: HashSet<_> = all.iter().map(|claim| claim.fence.run_id.clone()).collect();
     assert_eq!((all.len(), distinct.len()), (60, 60));
-    assert!(all.iter().all(|claim| claim.fence.token == 1));
 }
 
 pub(crate) async fn time_limit_starts_at_first_claim(test: &Fixture) {

@@ -9,7 +9,7 @@ use slipform_store::{Append, Fence, Position, Store, StoredEvent};
 use slipform_testkit::wait_until_async;
 use slipform_types::{ExecutionMode, SessionId};
 
-use crate::support::{Fixture, LONG, child, connect, message, success, task};
+use crate::support::{Fixture, LONG, child, connect, fresh_token, message, success, task};
 
 async fn read_on(store: &Store, after: &mut Position, seen: &mut Vec<StoredEvent>) {
     let events = store.all_events(*after, 7).await.unwrap();
@@ -68,6 +68,7 @@ pub(crate) async fn concurrent_writers_lose_no_event(test: &Fixture) {
                     slots: 1,
                     lease_ms: LONG,
                     only_pinned: false,
+                    token: fresh_token(),
                 };
                 let claimed = store.claim(request).await.unwrap().remove(0);
                 for number in 1..=20 {

@@ -9,7 +9,7 @@ use slipform_testkit::wait_until_async;
 use slipform_types::ExecutionMode;
 use tokio::sync::watch;
 
-use crate::support::{Fixture, LONG, child, follow_up, message, success, task};
+use crate::support::{Fixture, LONG, child, follow_up, fresh_token, message, success, task};
 
 /// Number of steps per submitter.
 const STEPS: usize = 60;
@@ -33,7 +33,13 @@ impl Random {
 }
 
 async fn claim(store: &Store, lease_ms: i64) -> Option<Claimed> {
-    let request = ClaimRequest { runner_id: "runner".to_owned(), slots: 1, lease_ms, only_pinned: false };
+    let request = ClaimRequest {
+        runner_id: "runner".to_owned(),
+        slots: 1,
+        lease_ms,
+        only_pinned: false,
+        token: fresh_token(),
+    };
     store.claim(request).await.unwrap().pop()
 }
 
@@ -147,7 +153,7 @@ async fn assert_each_ended_once(store: &Store) {
     let mut after = None;
     let (mut active, mut ended) = (HashMap::new(), HashMap::new());
     loop {
-        let listed = store.sessions(Page { after, limit: 100 }).await.unwrap();
+        let listed = store.sessions(None, Page { after, limit: 100 }).await.unwrap();
         for session in &listed.items {
             for event in store.events(&session.session_id, 0, 10_000).await.unwrap() {
                 let session = event.session_id.clone();

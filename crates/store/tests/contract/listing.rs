@@ -1,10 +1,10 @@
 //! Reading and listing runs and sessions.
 
-use slipform_store::{Error, NewRun, Page, RegistryKind, RunFilter, SessionTarget};
+use slipform_store::{Error, NewRun, Page, RegistryKind, RunFilter, SessionTarget, StatsFilter};
 use slipform_types::{ExecutionMode, RunStatus};
 
 use crate::support::{
-    Fixture, body, child, event_type, follow_up, message, new_run_id, new_session_id, task,
+    Fixture, body, child, event_type, follow_up, message, new_run_id, new_session_id, success, task,
 };
 
 fn page(after: Option<String>, limit: usize) -> Page {
@@ -49,10 +49,10 @@ pub(crate) async fn sessions_are_listed_with_their_children(test: &Fixture) {
     for agent in ["reader", "counter"] {
         children.push(test.delegate(&parent, agent, ExecutionMode::Sync).await.session_id);
     }
-    let listed = test.store.sessions(page(None, 2)).await.unwrap();
+    let listed = test.store.sessions(None, page(None, 2)).await.unwrap();
     let ids: Vec<_> = listed.items.iter().map(|session| &session.session_id).collect();
     assert_eq!(ids, [&children[1], &children[0]]);
-    let rest = test.store.sessions(page(listed.next, 2)).await.unwrap();
+    let rest = test.store.sessions(None, page(listed.next, 2)).await.unwrap();
     assert_eq!((rest.items.len(), rest.next), (1, None));
     assert_eq!((&rest.items[0].session_id, &rest.items[0].children), (&first.session_id, &children));
     assert_eq!(rest.items[0].status, RunStatus::Claimed);
@@ -112,4 +112,41 @@ pub(crate) async fn unknown_ids_return_nothing(test: &Fixture) {
     assert!(test.store.events(&new_session_id(), 0, 10).await.unwrap().is_empty());
     let listed = test.store.runs(RunFilter::default(), page(Some("no cursor".to_owned()), 10)).await.unwrap();
     assert!(listed.items.is_empty() && listed.next.is_none());
+}
+
+pub(crate) async fn lists_can_be_limited_to_sessions_of_one_token(test: &Fixture) {
+    let by = |creator: &str| NewRun { created_by: Some(creator.to_owned()), ..task("writer") };
+    let mine = test.store.submit(by("tok_mine")).await.unwrap().unwrap();
+    let others = test.store.submit(by("tok_other")).await.unwrap().unwrap();
+    test.submit("writer").await;
+    // Another token resumes the session, which still belongs to the first.
+    let claimed = test.claim().await;
+    test.finish(&claimed.fence, 1, success("done")).await.unwrap();
+    let resumed =
+        NewRun { created_by: Some("tok_other".to_owned()), ..follow_up("writer", &mine.session_id, false) };
+    let resumed = test.store.submit(resumed).await.unwrap().unwrap();
+    let listed = async |owner: &str| {
+        let filter = RunFilter { owner: Some(owner.to_owned()), ..RunFilter::default() };
+        let runs = test.store.runs(filter, page(None, 10)).await.unwrap().items;
+        let sessions = test.store.sessions(Some(owner), page(None, 10)).await.unwrap().items;
+        let runs: Vec<_> = runs.into_iter().map(|run| (run.run_id, run.created_by, run.owner)).collect();
+        (runs, sessions.into_iter().map(|session| session.session_id).collect::<Vec<_>>())
+    };
+    let token = |name: &str| Some(name.to_owned());
+    let (runs, sessions) = listed("tok_mine").await;
+    let expected = [
+        (resumed.run_id, token("tok_other"), token("tok_mine")),
+        (mine.run_id, token("tok_mine"), token("tok_mine")),
+    ];
+    assert_eq!(runs, expected);
+    assert_eq!(sessions, [mine.session_id]);
+    let (runs, sessions) = listed("tok_other").await;
+    assert_eq!((runs.len(), sessions), (1, vec![others.session_id]));
+    let stats = async |owner: Option<String>| {
+        let filter = StatsFilter { owner, ..StatsFilter::default() };
+        test.store.agent_stats(filter).await.unwrap().iter().map(|row| row.runs).sum::<i64>()
+    };
+    assert_eq!(stats(token("tok_mine")).await, 1);
+    assert_eq!(stats(token("tok_other")).await, 0);
+    assert_eq!(stats(None).await, 1);
 }

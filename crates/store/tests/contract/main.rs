@@ -121,6 +121,7 @@ slipform_testkit::on_each_database!(crate::support::Fixture, [sqlite, memory, po
         random_concurrent_operations_end_every_run_once;
     listing:
         runs_are_listed_newest_first
+        lists_can_be_limited_to_sessions_of_one_token
         sessions_are_listed_with_their_children
         runs_are_counted
         run_start_is_found_for_active_and_queued_runs

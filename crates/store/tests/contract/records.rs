@@ -1,7 +1,7 @@
 //! Retention, deletion, and the registry, token and runner tables.
 
 use serde_json::json;
-use slipform_store::{Error, Idempotency, NewRun, RegistryKind, Retention, RunnerRecord, TokenRecord};
+use slipform_store::{Error, Idempotency, NewRun, NewToken, RegistryKind, Retention, RunnerRecord};
 use slipform_testkit::wait_until_async;
 use slipform_types::ExecutionMode;
 
@@ -132,35 +132,55 @@ pub(crate) async fn registry_adds_replaces_and_removes_entries(test: &Fixture) {
 }
 
 pub(crate) async fn tokens_are_stored_and_revoked(test: &Fixture) {
-    let token = |id: &str| TokenRecord {
+    let token = |id: &str| NewToken {
         token_id: id.to_owned(),
         name: "laptop".to_owned(),
-        scope: "admin".to_owned(),
+        scope: "caller".to_owned(),
         hash: format!("hash of {id}"),
-        created_at: 0,
+        agents: (id == "a").then(|| vec!["writer".to_owned(), "a, \"b\"".to_owned()]),
+        reads_all: id == "z",
+        lifetime_ms: match id {
+            "z" => None,
+            "a" => Some(60_000),
+            _ => Some(-1),
+        },
     };
-    for id in ["z", "a"] {
+    for id in ["z", "a", "past"] {
         test.store.add_token(token(id)).await.unwrap();
     }
     let again = test.store.add_token(token("z")).await;
     assert!(matches!(again, Err(Error::Invalid(_))), "a duplicate id is refused: {again:?}");
     let tokens = test.store.tokens().await.unwrap();
-    assert_eq!(tokens.iter().map(|token| token.token_id.as_str()).collect::<Vec<_>>(), ["z", "a"]);
-    assert_eq!((tokens[0].hash.as_str(), tokens[0].scope.as_str()), ("hash of z", "admin"));
+    assert_eq!(tokens.iter().map(|token| token.token_id.as_str()).collect::<Vec<_>>(), ["z", "a", "past"]);
+    assert_eq!((tokens[0].hash.as_str(), tokens[0].scope.as_str()), ("hash of z", "caller"));
     assert!(tokens[0].created_at > 0, "the database sets the time");
+    assert_eq!((tokens[0].agents.as_deref(), tokens[0].reads_all, tokens[0].expires_at), (None, true, None));
+    assert_eq!(tokens[1].agents.as_deref().map(<[String]>::len), Some(2));
+    assert_eq!(tokens[1].expires_at, Some(tokens[1].created_at + 60_000));
+    let states: Vec<_> = tokens.iter().map(|token| (token.reads_all, token.is_expired)).collect();
+    assert_eq!(states, [(true, false), (false, false), (false, true)]);
     assert!(test.store.revoke_token("z").await.unwrap());
     assert!(!test.store.revoke_token("z").await.unwrap());
-    assert_eq!(test.store.tokens().await.unwrap().len(), 1);
+    assert_eq!(test.store.tokens().await.unwrap().len(), 2);
 }
 
 pub(crate) async fn runners_are_registered_and_seen(test: &Fixture) {
     let runner = RunnerRecord { slots: 4, details: json!({"version": "1"}), ..runner("runner") };
-    test.store.register(runner.clone()).await.unwrap();
-    test.store.register(RunnerRecord { slots: 5, ..runner }).await.unwrap();
+    assert!(test.store.register(runner.clone()).await.unwrap());
+    assert!(test.store.register(RunnerRecord { slots: 5, ..runner.clone() }).await.unwrap());
+    // The id belongs to the API token that registered it.
+    let foreign = RunnerRecord { slots: 9, created_by: Some("tok_1".to_owned()), ..runner.clone() };
+    assert!(!test.store.register(foreign.clone()).await.unwrap());
+    let other = RunnerRecord { runner_id: "other".to_owned(), ..foreign };
+    assert!(test.store.register(other.clone()).await.unwrap());
+    assert!(!test.store.register(RunnerRecord { created_by: None, ..other }).await.unwrap());
+    assert_eq!(test.store.runner_creator("other").await.unwrap(), Some(Some("tok_1".to_owned())));
+    assert_eq!(test.store.runner_creator("runner").await.unwrap(), Some(None));
+    assert_eq!(test.store.runner_creator("unknown").await.unwrap(), None);
     test.submit("writer").await;
     test.claim().await;
     let runners = test.store.runners(60_000).await.unwrap();
-    assert_eq!(runners.len(), 1);
+    assert_eq!(runners.len(), 2);
     assert_eq!((runners[0].slots, runners[0].working_on), (5, 1));
     assert_eq!(runners[0].details["version"], "1");
     assert!(runners[0].seen_at > 0);

@@ -55,8 +55,13 @@ async fn stores_sharing_a_file_notify_each_other() {
         .await
         .expect("a notification")
         .unwrap();
-    let request =
-        ClaimRequest { runner_id: "runner".to_owned(), slots: 1, lease_ms: 60_000, only_pinned: false };
+    let request = ClaimRequest {
+        runner_id: "runner".to_owned(),
+        slots: 1,
+        lease_ms: 60_000,
+        only_pinned: false,
+        token: support::fresh_token(),
+    };
     let claimed = other.claim(request).await.unwrap();
     assert_eq!(claimed[0].fence.run_id, submitted.run_id);
     // Both stores write concurrently, and neither write fails as busy.
@@ -108,8 +113,13 @@ async fn damaged_run_does_not_stop_the_sweep() {
     let (damaged, sound) = (task(1), task(2));
     for new in [damaged.clone(), sound.clone()] {
         store.submit(new).await.unwrap().unwrap();
-        let request =
-            ClaimRequest { runner_id: "runner".to_owned(), slots: 1, lease_ms: -1, only_pinned: false };
+        let request = ClaimRequest {
+            runner_id: "runner".to_owned(),
+            slots: 1,
+            lease_ms: -1,
+            only_pinned: false,
+            token: support::fresh_token(),
+        };
         assert_eq!(store.claim(request).await.unwrap().len(), 1);
     }
     let connection = rusqlite::Connection::open(folder.file()).unwrap();

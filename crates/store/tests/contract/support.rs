@@ -65,7 +65,13 @@ impl Fixture {
     }
 
     pub(crate) async fn claim_as(&self, runner: &str, slots: usize, lease_ms: i64) -> Vec<Claimed> {
-        let request = ClaimRequest { runner_id: runner.to_owned(), slots, lease_ms, only_pinned: false };
+        let request = ClaimRequest {
+            runner_id: runner.to_owned(),
+            slots,
+            lease_ms,
+            only_pinned: false,
+            token: fresh_token(),
+        };
         self.store.claim(request).await.unwrap()
     }
 
@@ -130,6 +136,11 @@ pub(crate) async fn connect(address: &str) -> (tokio_postgres::Client, JoinHandl
     (client, tokio::spawn(async move { drop(connection.await) }))
 }
 
+/// A fencing token that no other claim of this process has.
+pub(crate) fn fresh_token() -> i64 {
+    i64::try_from(unique_number()).unwrap()
+}
+
 /// A run in a new session.
 pub(crate) fn task(agent: &str) -> NewRun {
     NewRun {
@@ -146,6 +157,7 @@ pub(crate) fn task(agent: &str) -> NewRun {
         idempotency: None,
         pinned_to: None,
         continues: None,
+        created_by: None,
     }
 }
 
@@ -189,6 +201,7 @@ pub(crate) fn runner(id: &str) -> RunnerRecord {
         name: "machine".to_owned(),
         slots: 1,
         details: Value::Null,
+        created_by: None,
         registered_at: 0,
         seen_at: 0,
         working_on: 0,

@@ -4,7 +4,7 @@ use slipform_store::{Append, ClaimRequest, NewRun, Parked, SweepLimits, Swept};
 use slipform_testkit::wait_until_async;
 use slipform_types::{EventBody, ExecutionMode, RunStatus};
 
-use crate::support::{Fixture, LONG, body, message, runner, task};
+use crate::support::{Fixture, LONG, body, fresh_token, message, runner, task};
 
 const LIMITS: SweepLimits = SweepLimits { losses_max: 3, stop_wait_ms: LONG, batch: 100 };
 
@@ -33,7 +33,13 @@ pub(crate) async fn run_with_expired_lease_returns_to_queue(test: &Fixture) {
     assert_eq!((&event["attempt"], &event["losses"]), (&1.into(), &1.into()));
     assert!(test.append(&fence, 1, vec![message("late")]).await.is_err());
     assert!(test.claim_as("theirs", 1, LONG).await.is_empty(), "the run is still pinned");
-    let mine = ClaimRequest { runner_id: "mine".to_owned(), slots: 1, lease_ms: LONG, only_pinned: true };
+    let mine = ClaimRequest {
+        runner_id: "mine".to_owned(),
+        slots: 1,
+        lease_ms: LONG,
+        only_pinned: true,
+        token: fresh_token(),
+    };
     assert_eq!(test.store.claim(mine).await.unwrap().len(), 1, "its runner claims it");
     assert_eq!(test.store.sweep(LIMITS).await.unwrap(), Swept::default());
 }
