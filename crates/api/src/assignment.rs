@@ -34,6 +34,9 @@ pub struct Assignment<J = Journal> {
     pub stop: bool,
     /// The session's journal, including earlier runs.
     pub journal: J,
+    /// `seq` of the journal's last event, if more follow. The runner reads them from `POST /runner/journal`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_next: Option<i64>,
 }
 
 /// An assignment whose journal is not decoded, so that one invalid event does not spoil the other assignments of an
@@ -113,6 +116,7 @@ impl<J> Assignment<J> {
             time_left_ms: self.time_left_ms,
             stop: self.stop,
             journal,
+            journal_next: self.journal_next,
         }
     }
 }

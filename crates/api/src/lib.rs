@@ -54,7 +54,8 @@ pub use registry::{
 pub use run::{RunCreated, RunPage, RunRequest, RunResult, RunSummary, RunView, RunsQuery, WaitQuery};
 pub use runner::{
     Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims,
-    Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
+    Heartbeat, HeartbeatAnswer, JournalPage, JournalRequest, LeaveRequest, RegisterRequest, Registered,
+    RunnerApi,
 };
 pub use session::{
     EventPage, EventsQuery, ResultView, SchemaValidation, SessionPage, SessionView, SessionsQuery,

@@ -177,6 +177,9 @@ pub struct AssignmentSchema {
     pub stop: bool,
     /// The session's journal. Its `run_start` holds the blueprint, the contract and the parameters.
     pub journal: Vec<EventSchema>,
+    /// `seq` of the journal's last event, if more follow. Send it as `after` to `POST /runner/journal`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_next: Option<i64>,
 }
 
 /// Type of an event.

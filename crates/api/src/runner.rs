@@ -4,14 +4,15 @@ use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use slipform_types::{EventBody, ExecutionMode, RunId, RunProgress, SessionId};
 use utoipa::ToSchema;
 
 use crate::assignment::EncodedAssignment;
 use crate::error::Error;
 use crate::openapi::{
-    AssignmentSchema, EventBodySchema, ExecutionModeName, JsonSchemaDocument, RunIdText, RunProgressSchema,
-    SessionIdText,
+    AssignmentSchema, EventBodySchema, EventSchema, ExecutionModeName, JsonSchemaDocument, RunIdText,
+    RunProgressSchema, SessionIdText,
 };
 
 /// A boxed response future.
@@ -42,6 +43,12 @@ pub trait RunnerApi: Send + Sync {
 
     /// Starts a child run.
     fn delegate<'a>(&'a self, request: &'a ChildRequest) -> Answer<'a, ChildAnswer>;
+
+    /// Returns further events of an attempt's session.
+    fn journal<'a>(&'a self, request: &'a JournalRequest) -> Answer<'a, JournalPage>;
+
+    /// Removes a runner that has released its runs.
+    fn leave<'a>(&'a self, request: &'a LeaveRequest) -> Answer<'a, ()>;
 }
 
 /// Registration of a runner.
@@ -163,6 +170,38 @@ pub struct Appended {
     pub last_seq: i64,
     /// Whether the run has been asked to stop.
     pub stop: bool,
+}
+
+/// A request for further events of an attempt's session.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JournalRequest {
+    /// Id of the run.
+    #[schema(value_type = RunIdText)]
+    pub run_id: RunId,
+    /// Fencing token of the attempt.
+    pub token: i64,
+    /// `seq` of the last event that the runner has.
+    #[schema(minimum = 0)]
+    pub after: i64,
+}
+
+/// Events of a session.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct JournalPage {
+    /// Events, oldest first.
+    #[schema(value_type = Vec<EventSchema>)]
+    pub events: Vec<Box<RawValue>>,
+    /// `seq` of the last of them, if more follow.
+    pub next: Option<i64>,
+}
+
+/// A runner that ends.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeaveRequest {
+    /// Id of the runner.
+    pub runner_id: String,
 }
 
 /// A request to start a child run.

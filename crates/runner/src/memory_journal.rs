@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slipform_api::{
     Answer, AppendRequest, Appended, Assignment, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest,
-    Claims, Code, Error, Heartbeat, HeartbeatAnswer, Journal, RegisterRequest, Registered, RunStart,
-    RunnerApi,
+    Claims, Code, Error, Heartbeat, HeartbeatAnswer, Journal, JournalPage, JournalRequest, LeaveRequest,
+    RegisterRequest, Registered, RunStart, RunnerApi,
 };
 use slipform_types::{Event, EventBody, RunId, SessionId};
 
@@ -56,6 +56,7 @@ impl MemoryJournal {
             time_left_ms: None,
             stop: false,
             journal: Journal::new(run, events)?,
+            journal_next: None,
         })
     }
 
@@ -125,6 +126,14 @@ impl RunnerApi for MemoryJournal {
 
     fn delegate<'a>(&'a self, _: &'a ChildRequest) -> Answer<'a, ChildAnswer> {
         ready(Ok(ChildAnswer::Refused { reason: "agents cannot be started here".to_owned() }))
+    }
+
+    fn journal<'a>(&'a self, _: &'a JournalRequest) -> Answer<'a, JournalPage> {
+        ready(Ok(JournalPage { events: Vec::new(), next: None }))
+    }
+
+    fn leave<'a>(&'a self, _: &'a LeaveRequest) -> Answer<'a, ()> {
+        ready(Ok(()))
     }
 }
 

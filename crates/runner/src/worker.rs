@@ -130,7 +130,10 @@ impl Worker {
                 Some(Err(error)) = heartbeats.join_next() => break Err(Error::TaskFailed(error.to_string())),
             }
         };
-        self.drain(pending_claim).await;
+        let deadline = Instant::now() + DRAIN_TIME_MAX;
+        self.drain(pending_claim, deadline).await;
+        drop(heartbeats);
+        let _ = tokio::time::timeout_at(deadline, self.registration.leave()).await;
         result
     }
 
@@ -181,10 +184,9 @@ impl Worker {
         }
     }
 
-    /// Aborts all attempts and releases their runs, within `DRAIN_TIME_MAX`.
-    async fn drain(&mut self, pending_claim: Option<JoinHandle<Claims>>) {
+    /// Aborts all attempts and releases their runs, until the deadline.
+    async fn drain(&mut self, pending_claim: Option<JoinHandle<Claims>>, deadline: Instant) {
         self.closing.send_replace(true);
-        let deadline = Instant::now() + DRAIN_TIME_MAX;
         self.running.abort_all();
         let aborted = async {
             while let Some(joined) = self.running.join_next_with_id().await {

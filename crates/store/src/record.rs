@@ -169,8 +169,8 @@ pub struct Claimed {
     pub time_left_ms: Option<Millis>,
     /// Whether the run has been asked to stop.
     pub is_stopping: bool,
-    /// All events of the session, oldest first.
-    pub journal: Vec<StoredEvent>,
+    /// The first events of the session, oldest first.
+    pub journal: EventsPage,
 }
 
 /// Events to append. Repeating an append has no further effect.
@@ -235,7 +235,7 @@ pub struct RunRecord {
     pub run_type: RunType,
     /// Current status.
     pub status: RunStatus,
-    /// The `RunError` as JSON; set when the run has failed or was stopped.
+    /// The `RunError` as JSON; set when the run has failed or was stopped. Lists have its type and shortened message.
     pub error: Option<Value>,
     /// Model calls repeated because a reply did not satisfy the contract.
     pub retry_count: i64,
@@ -326,6 +326,15 @@ pub struct StoredEvent {
     pub kind: EventKind,
     /// The event as a JSON object.
     pub body: String,
+}
+
+/// Consecutive events of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventsPage {
+    /// The events, oldest first.
+    pub events: Vec<StoredEvent>,
+    /// Whether later events follow: a page is limited in number and bytes.
+    pub has_more: bool,
 }
 
 /// A cursor over the events of all sessions. Reading after a position returns every later commit exactly
@@ -468,6 +477,17 @@ pub struct NewToken {
     pub reads_all: bool,
     /// Time until the token expires; `None` for never.
     pub lifetime_ms: Option<Millis>,
+}
+
+/// Result of registering a runner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Registration {
+    /// The runner is registered.
+    Done,
+    /// Another API token has registered the id.
+    Foreign,
+    /// The maximum number of runners is registered.
+    TooMany,
 }
 
 /// A registered runner.

@@ -11,10 +11,10 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::postgres::Postgres;
 use crate::record::{
-    AgentStats, Append, Appended, ClaimRequest, Claimed, Counts, Fence, Listed, Milestone, Millis, NewRun,
-    NewToken, Page, ParentCall, Parked, Position, Refusal, RegistryEntry, RegistryKind, RenewedLease,
-    Retention, RunDetails, RunFilter, RunRecord, RunnerRecord, SessionRecord, Stale, StatsFilter,
-    StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
+    AgentStats, Append, Appended, ClaimRequest, Claimed, Counts, EventsPage, Fence, Listed, Milestone,
+    Millis, NewRun, NewToken, Page, ParentCall, Parked, Position, Refusal, Registration, RegistryEntry,
+    RegistryKind, RenewedLease, Retention, RunDetails, RunFilter, RunRecord, RunnerRecord, SessionRecord,
+    Stale, StatsFilter, StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
 };
 use crate::sqlite::Sqlite;
 use crate::transactions::claim::{Adoption, Outage, Renewal};
@@ -254,16 +254,23 @@ impl Store {
         self.transact(session.clone(), |tx, session| Box::pin(delete::delete(tx, session))).await
     }
 
-    /// Returns events of a session with `seq > after`, oldest first.
-    pub async fn events(
-        &self,
-        session: &SessionId,
-        after: i64,
-        limit: usize,
-    ) -> Result<Vec<StoredEvent>, Error> {
+    /// Returns events of a session with `seq > after`, oldest first: at most `limit`, and 4 MiB unless the first is larger.
+    pub async fn events(&self, session: &SessionId, after: i64, limit: usize) -> Result<EventsPage, Error> {
         let arguments = (session.clone(), after, limit);
         self.read(arguments, |tx, (session, after, limit)| {
             Box::pin(journal::events(tx, session, *after, *limit))
+        })
+        .await
+    }
+
+    /// Returns events of the session of an attempt with `seq > after`, oldest first. Fails for a stale attempt.
+    pub async fn events_of_attempt(
+        &self,
+        fence: Fence,
+        after: i64,
+    ) -> Result<Result<EventsPage, Stale>, Error> {
+        self.read((fence, after), |tx, (fence, after)| {
+            Box::pin(journal::events_of_attempt(tx, fence, *after))
         })
         .await
     }
@@ -349,9 +356,14 @@ impl Store {
     }
 
     /// Registers a runner, or updates it if the same API token has registered it. The database sets the record's
-    /// timestamps and counts its active runs. Returns false if another API token has registered the id.
-    pub async fn register(&self, runner: RunnerRecord) -> Result<bool, Error> {
+    /// timestamps and counts its active runs. Removes runners that were not seen for an hour.
+    pub async fn register(&self, runner: RunnerRecord) -> Result<Registration, Error> {
         self.transact(runner, |tx, runner| Box::pin(runner::register(tx, runner))).await
+    }
+
+    /// Removes a runner.
+    pub async fn remove_runner(&self, runner_id: &str) -> Result<(), Error> {
+        self.transact(runner_id.to_owned(), |tx, runner_id| Box::pin(runner::remove(tx, runner_id))).await
     }
 
     /// Returns the API token that registered a runner; `None` for an unknown runner.

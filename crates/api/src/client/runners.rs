@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Client;
 use crate::runner::{
     Answer, AppendRequest, Appended, AttemptRef, ChildAnswer, ChildRequest, ClaimRequest, Claims, Heartbeat,
-    HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
+    HeartbeatAnswer, JournalPage, JournalRequest, LeaveRequest, RegisterRequest, Registered, RunnerApi,
 };
 
 impl RunnerApi for Client {
@@ -42,5 +42,13 @@ impl RunnerApi for Client {
 
     fn delegate<'a>(&'a self, request: &'a ChildRequest) -> Answer<'a, ChildAnswer> {
         Box::pin(self.post("runner/delegate", request))
+    }
+
+    fn journal<'a>(&'a self, request: &'a JournalRequest) -> Answer<'a, JournalPage> {
+        Box::pin(self.post("runner/journal", request))
+    }
+
+    fn leave<'a>(&'a self, request: &'a LeaveRequest) -> Answer<'a, ()> {
+        Box::pin(async move { self.post::<Value>("runner/leave", request).await.map(|_| ()) })
     }
 }

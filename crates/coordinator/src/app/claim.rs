@@ -99,7 +99,12 @@ impl App {
 
     async fn assignment(&self, run: Claimed, token: i64) -> Result<EncodedAssignment, Error> {
         let is_start = |event: &&StoredEvent| event.kind == EventKind::RunStart;
-        let start = run.journal.iter().filter(is_start).rfind(|event| event.run_id == run.fence.run_id);
+        let events = &run.journal.events;
+        let mut start =
+            events.iter().filter(is_start).rfind(|event| event.run_id == run.fence.run_id).cloned();
+        if start.is_none() && run.journal.has_more {
+            start = self.store().run_start(&run.fence.run_id).await.map_err(errors::store)?;
+        }
         let mut commands = Vec::new();
         let agents = match start.map(|event| (event.at, serde_json::from_str::<RunStartParts>(&event.body))) {
             Some((at, Ok(RunStartParts { blueprint, contract }))) => {
@@ -116,6 +121,7 @@ impl App {
             }
             _ => Vec::new(),
         };
+        let (journal, journal_next) = views::journal(&run.journal)?;
         Ok(EncodedAssignment {
             run_id: run.fence.run_id,
             token,
@@ -125,7 +131,8 @@ impl App {
             commands,
             time_left_ms: run.time_left_ms,
             stop: run.is_stopping,
-            journal: run.journal.iter().map(views::raw).collect::<Result<_, _>>()?,
+            journal,
+            journal_next,
         })
     }
 }

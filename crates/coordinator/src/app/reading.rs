@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use slipform_api::{Code, Error};
-use slipform_store::{Position, StoredEvent};
+use slipform_store::{EventsPage, Position, StoredEvent};
 use slipform_types::SessionId;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
@@ -82,9 +82,9 @@ impl SessionReader {
     pub(crate) async fn next(&mut self) -> Result<Option<Events>, Error> {
         loop {
             if self.is_behind {
-                let events = self.app.store().events(&self.session, self.last, PAGE).await;
-                let events = events.map_err(errors::store)?;
-                self.is_behind = events.len() == PAGE;
+                let page = self.app.store().events(&self.session, self.last, PAGE).await;
+                let EventsPage { events, has_more } = page.map_err(errors::store)?;
+                self.is_behind = has_more;
                 if let Some(last) = events.last() {
                     self.last = last.seq;
                     return Ok(Some(events.into_iter().map(Arc::new).collect()));

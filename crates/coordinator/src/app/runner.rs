@@ -6,22 +6,30 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use slipform_api::{
     Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code,
-    Error, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
+    Error, Heartbeat, HeartbeatAnswer, JournalPage, JournalRequest, LeaveRequest, RegisterRequest,
+    Registered, RunnerApi,
 };
 use slipform_schema::{Schema, universal};
-use slipform_store::{Append, Fence, RunnerRecord};
+use slipform_store::{Append, Fence, Registration, RunnerRecord};
 use slipform_types::{Contract, EventBody, ResponseType, RunId, RunStatus, with_hex};
 
 use super::authority::foreign_runner;
 use super::run_start_cache::{RunStartParts, Start};
 use super::submit::random;
-use super::{App, errors};
+use super::{App, errors, event_number, views};
 
 /// Maximum number of events per append.
 const EVENTS_MAX: usize = 1_000;
 
+/// Maximum size of a runner's id and of its name.
+const RUNNER_TEXT_BYTES_MAX: usize = 200;
+
+/// Maximum size of a runner's details.
+const RUNNER_DETAILS_BYTES_MAX: usize = 16 << 10;
+
 impl App {
     async fn register_runner(&self, request: &RegisterRequest) -> Result<Registered, Error> {
+        check_registration(request)?;
         let runner_id = match request.runner_id.clone().filter(|id| !id.is_empty()) {
             Some(id) => id,
             None => with_hex("runner_", &random()?),
@@ -41,12 +49,31 @@ impl App {
             seen_at: 0,
             working_on: 0,
         };
-        if !self.store().register(runner).await.map_err(errors::store)? {
-            return Err(foreign_runner(&runner_id));
+        match self.store().register(runner).await.map_err(errors::store)? {
+            Registration::Done => {}
+            Registration::Foreign => return Err(foreign_runner(&runner_id)),
+            Registration::TooMany => {
+                let message =
+                    "too many runners are registered; those that are not seen for an hour are removed";
+                return Err(Error::new(Code::RateLimited, message));
+            }
         }
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let options = self.options();
         Ok(Registered { runner_id, lease_ms: millis(options.lease), heartbeat_ms: millis(options.heartbeat) })
+    }
+
+    async fn further_events(&self, request: &JournalRequest) -> Result<JournalPage, Error> {
+        let fence = self.fence(&request.run_id, request.token);
+        let page = self.store().events_of_attempt(fence, event_number(request.after)?).await;
+        let page = page.map_err(errors::store)?.map_err(|_| stale(&request.run_id))?;
+        let (events, next) = views::journal(&page)?;
+        Ok(JournalPage { events, next })
+    }
+
+    async fn remove_runner(&self, request: &LeaveRequest) -> Result<(), Error> {
+        self.authorize_runner(&request.runner_id).await?;
+        self.store().remove_runner(&request.runner_id).await.map_err(errors::store)
     }
 
     async fn renew(&self, heartbeat: &Heartbeat) -> Result<HeartbeatAnswer, Error> {
@@ -190,6 +217,14 @@ impl RunnerApi for App {
     fn delegate<'a>(&'a self, request: &'a ChildRequest) -> Answer<'a, ChildAnswer> {
         Box::pin(self.start_child(request))
     }
+
+    fn journal<'a>(&'a self, request: &'a JournalRequest) -> Answer<'a, JournalPage> {
+        Box::pin(self.further_events(request))
+    }
+
+    fn leave<'a>(&'a self, request: &'a LeaveRequest) -> Answer<'a, ()> {
+        Box::pin(self.remove_runner(request))
+    }
 }
 
 pub(super) fn stale(run: &RunId) -> Error {
@@ -197,6 +232,23 @@ pub(super) fn stale(run: &RunId) -> Error {
         "stale attempt at run {run}: its lease has expired or another attempt has started; stop writing"
     );
     Error::new(Code::StaleAttempt, message)
+}
+
+/// Checks the size of what a runner says of itself. Lists of runners repeat it.
+fn check_registration(request: &RegisterRequest) -> Result<(), Error> {
+    let RegisterRequest { runner_id, name, details, .. } = request;
+    let sizes = [
+        ("runner_id", runner_id.as_ref().map_or(0, String::len), RUNNER_TEXT_BYTES_MAX),
+        ("name", name.len(), RUNNER_TEXT_BYTES_MAX),
+        ("details", details.to_string().len(), RUNNER_DETAILS_BYTES_MAX),
+    ];
+    match sizes.into_iter().find(|(_, size, limit)| size > limit) {
+        Some((key, size, limit)) => {
+            let message = format!("`{key}` has {size} bytes, more than the {limit} allowed; shorten it");
+            Err(Error::new(Code::InvalidRequest, message))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses a result that does not satisfy the stored contract, and a completed run without a result.

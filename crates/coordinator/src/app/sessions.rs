@@ -104,12 +104,11 @@ impl App {
     pub async fn events(&self, session: &SessionId, query: EventsQuery) -> Result<EventPage, Error> {
         let (after, limit) = (event_number(query.after.unwrap_or(0))?, page_size(query.limit)?);
         self.authorize_session(session).await?;
-        let events = self.store().events(session, after, limit).await.map_err(errors::store)?;
-        if events.is_empty() {
+        let page = self.store().events(session, after, limit).await.map_err(errors::store)?;
+        if page.events.is_empty() {
             self.session(session).await?;
         }
-        let next = events.last().filter(|_| events.len() == limit).map(|event| event.seq);
-        let events = events.iter().map(views::raw).collect::<Result<_, _>>()?;
+        let (events, next) = views::journal(&page)?;
         Ok(EventPage { events, next })
     }
 

@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use slipform_api::{Code, Error, RunResult, RunSummary, RunView, SchemaValidation, SessionView, StatsRow};
 use slipform_schema::universal;
-use slipform_store::{AgentStats, RunDetails, RunRecord, SessionRecord, StoredEvent};
+use slipform_store::{AgentStats, EventsPage, RunDetails, RunRecord, SessionRecord, StoredEvent};
 use slipform_types::{
     Contract, EventBody, Receipt, RunError, RunStatus, SUBMIT_RESULT, ToolCall, UniversalResponse, timestamp,
 };
@@ -64,6 +64,12 @@ pub(super) fn summary(record: RunRecord) -> RunSummary {
         started_at: record.started_at.map(timestamp),
         finished_at: record.finished_at.map(timestamp),
     }
+}
+
+/// Converts a page of a journal, and returns `seq` of its last event if more follow.
+pub(super) fn journal(page: &EventsPage) -> Result<(Vec<Box<RawValue>>, Option<i64>), Error> {
+    let events = page.events.iter().map(raw).collect::<Result<_, _>>()?;
+    Ok((events, page.events.last().filter(|_| page.has_more).map(|event| event.seq)))
 }
 
 /// Builds the result of an ended run. A run stopped while queued has no end in the journal yet.

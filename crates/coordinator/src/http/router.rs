@@ -38,6 +38,8 @@ pub(super) fn short() -> Routes {
         .routes(routes!(runner::park))
         .routes(routes!(runner::release))
         .routes(routes!(runner::delegate))
+        .routes(routes!(runner::journal))
+        .routes(routes!(runner::leave))
         .routes(routes!(operations::runners))
         .routes(routes!(operations::backends))
         .routes(routes!(operations::stats))

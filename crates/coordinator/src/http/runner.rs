@@ -7,7 +7,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use slipform_api::{
     AppendRequest, Appended, AttemptRef, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code, Error,
-    ErrorBody, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi as _,
+    ErrorBody, Heartbeat, HeartbeatAnswer, JournalPage, JournalRequest, LeaveRequest, RegisterRequest,
+    Registered, RunnerApi as _,
 };
 use tokio::sync::oneshot;
 
@@ -139,4 +140,28 @@ pub(super) async fn delegate(
     ValidJson(request): ValidJson<ChildRequest>,
 ) -> Result<Json<ChildAnswer>, ErrorResponse> {
     Ok(Json(app.delegate(&request).await?))
+}
+
+/// Returns further events of an attempt's session, for assignments with `journal_next`.
+#[utoipa::path(post, path = "/runner/journal", tag = "runner", request_body = JournalRequest,
+    responses(
+        (status = 200, description = "Events, oldest first.", body = JournalPage),
+        (status = 409, description = "The attempt is not the run's latest, or its lease has expired.", body = ErrorBody),
+    ))]
+pub(super) async fn journal(
+    CallerApp(app): CallerApp,
+    ValidJson(request): ValidJson<JournalRequest>,
+) -> Result<Json<JournalPage>, ErrorResponse> {
+    Ok(Json(app.journal(&request).await?))
+}
+
+/// Removes a runner that has released its runs. It leaves the list of runners at once.
+#[utoipa::path(post, path = "/runner/leave", tag = "runner", request_body = LeaveRequest,
+    responses((status = 204, description = "The runner is not registered, now or before.")))]
+pub(super) async fn leave(
+    CallerApp(app): CallerApp,
+    ValidJson(request): ValidJson<LeaveRequest>,
+) -> Result<StatusCode, ErrorResponse> {
+    app.leave(&request).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

@@ -129,3 +129,43 @@ async fn readiness_hides_details_from_anonymous_requests() {
     let known = server.get("/readyz").token(&token).send().await.ok(200);
     assert_eq!(known["files"][0]["name"], "broken");
 }
+
+#[tokio::test]
+async fn runner_that_leaves_is_not_listed_and_its_texts_are_bounded() {
+    let server = TestServer::open().await;
+    let (first, second) = (server.runner().await, server.runner().await);
+    let leave = json!({"runner_id": first});
+    for _ in 0..2 {
+        assert_eq!(server.post("/runner/leave", &leave).send().await.status, 204);
+    }
+    let listed = server.get("/runners").send().await.ok(200);
+    let ids: Vec<_> = listed.as_array().unwrap().iter().map(|runner| &runner["runner_id"]).collect();
+    assert_eq!(ids, [&json!(second)]);
+    let long = "x".repeat(20_000);
+    for (key, value) in [("name", json!(long)), ("details", json!({"a": long})), ("runner_id", json!(long))] {
+        let mut registration = json!({"name": "tester", "slots": 1});
+        registration[key] = value;
+        let refused = server.post("/runner/register", &registration).send().await;
+        let message = refused.refused(400, "InvalidRequest");
+        assert!(message.starts_with(&format!("`{key}` has 20")), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn list_of_failed_runs_is_small() {
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let runner = server.runner().await;
+    let long = "x".repeat(1 << 20);
+    for _ in 0..5 {
+        server.submit("writer").await;
+        let mut work = server.claim(&runner).await;
+        let error = json!({"type": "tool_failed", "message": long, "last_output": long, "retry_count": 0});
+        let end = json!([{"event_type": "run_completed", "status": "failed", "error": error}]);
+        server.post("/runner/finish", &work.message(&end)).send().await.ok(200);
+    }
+    let listed = server.get("/runs").send().await;
+    assert!(listed.text.len() < 10_000, "{} bytes", listed.text.len());
+    let runs = listed.ok(200)["runs"].clone();
+    assert_eq!((runs.as_array().unwrap().len(), &runs[0]["error"]["type"]), (5, &json!("tool_failed")));
+}

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use slipform_api::{AppendRequest, AttemptRef, Code, EncodedAssignment, RunnerApi};
+use slipform_api::{AppendRequest, AttemptRef, Code, EncodedAssignment, JournalRequest, RunnerApi};
 use slipform_types::{EventBody, RunErrorType, RunId};
 
 use crate::attempt::{Attempt, failed_end, retry};
@@ -28,6 +28,9 @@ const FAILURES_MAX: u32 = 60;
 /// Maximum number of runs whose failures are remembered. Beyond it all are forgotten, and delays start short
 /// again.
 const FAILED_RUNS_MAX: usize = 1024;
+
+/// Time limit for retries of reading a page of a journal.
+const JOURNAL_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Time limit for retries of a release. By then the lease has expired.
 const RELEASE_TIME_MAX: Duration = Duration::from_secs(30);
@@ -101,7 +104,8 @@ impl AttemptExecutor {
         }
     }
 
-    async fn perform(&self, assignment: EncodedAssignment, stop: StopSignal) -> Result<(), Error> {
+    async fn perform(&self, mut assignment: EncodedAssignment, stop: StopSignal) -> Result<(), Error> {
+        self.complete_journal(&mut assignment).await?;
         let assignment = Arc::new(assignment.decode()?);
         let attempt = Attempt::new(self.api.clone(), assignment.clone(), stop);
         let resources = match self.prepare(&attempt).await {
@@ -118,14 +122,28 @@ impl AttemptExecutor {
         }
     }
 
+    /// Reads the rest of a long journal, page by page. Heartbeats renew the lease meanwhile.
+    async fn complete_journal(&self, assignment: &mut EncodedAssignment) -> Result<(), Error> {
+        while let Some(after) = assignment.journal_next {
+            let AttemptRef { run_id, token } = assignment.attempt();
+            let request = JournalRequest { run_id, token, after };
+            let page = retry(JOURNAL_TIME_MAX, || self.api.journal(&request)).await?;
+            assignment.journal.extend(page.events);
+            // A page without events would repeat forever.
+            assignment.journal_next = page.next.filter(|next| *next > after);
+        }
+        Ok(())
+    }
+
     /// Ends a run that is not retried: through the engine, which keeps partial results, or without it.
     async fn end(
         &self,
-        assignment: EncodedAssignment,
+        mut assignment: EncodedAssignment,
         reason: String,
         stop: StopSignal,
     ) -> Result<(), Error> {
         let AttemptRef { run_id, token } = assignment.attempt();
+        self.complete_journal(&mut assignment).await?;
         if let Ok(assignment) = assignment.decode() {
             let attempt = Attempt::new(self.api.clone(), Arc::new(assignment), stop);
             match attempt.conclude(EventBody::ToolsFailed { error: reason.clone() }).await {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use slipform_api::{Error, RegisterRequest, Registered, RunnerApi};
+use slipform_api::{Error, LeaveRequest, RegisterRequest, Registered, RunnerApi};
 use tokio::sync::Mutex;
 
 use crate::backoff::Backoff;
@@ -91,6 +91,16 @@ impl Registration {
         let registered = self.api.register(&request).await?;
         request.runner_id = Some(registered.runner_id.clone());
         Ok(registered)
+    }
+
+    /// Removes the worker from the list of runners. A failure has no effect: the worker disappears from the list after a
+    /// while.
+    pub(super) async fn leave(&self) {
+        let Some(registered) = self.current.lock().await.take() else { return };
+        let request = LeaveRequest { runner_id: registered.runner_id };
+        if let Err(error) = self.api.leave(&request).await {
+            tracing::debug!(%error, "could not leave the list of runners");
+        }
     }
 
     /// Records a failed request: the worker registers again before its next request.

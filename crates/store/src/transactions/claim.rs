@@ -5,7 +5,7 @@ use slipform_types::SessionId;
 use super::encoding::{from_json, to_json};
 use super::{journal, runner};
 use crate::error::Error;
-use crate::record::{ClaimRequest, Claimed, Fence, Millis, RenewedLease};
+use crate::record::{ClaimRequest, Claimed, EventsPage, Fence, Millis, RenewedLease};
 use crate::tx::{Param, Row, Tx, update_returning};
 
 /// Maximum number of runs per claim. The transaction also reads their journals.
@@ -123,7 +123,7 @@ async fn claim_runs(
     let mut claims = rows.into_iter().map(claimed).collect::<Result<Vec<_>, _>>()?;
     claims.sort_by_key(|(number, _)| *number);
     let sessions: Vec<&SessionId> = claims.iter().map(|(_, claimed)| &claimed.session_id).collect();
-    let journals = if sessions.is_empty() { Vec::new() } else { journal::read_all(tx, &sessions).await? };
+    let journals = if sessions.is_empty() { Vec::new() } else { journal::first_pages(tx, &sessions).await? };
     let claims = claims.into_iter().zip(journals);
     Ok(claims.map(|((_, claimed), journal)| Claimed { journal, ..claimed }).collect())
 }
@@ -152,7 +152,7 @@ fn claimed(mut row: Row) -> Result<(i64, Claimed), Error> {
     let project_dir = row.optional_text()?;
     let lineage = row.optional_text()?;
     let lineage = lineage.ok_or_else(|| Error::Damaged(format!("session {session_id} is missing")))?;
-    let (lineage, journal) = (from_json(&lineage)?, Vec::new());
+    let (lineage, journal) = (from_json(&lineage)?, EventsPage::default());
     Ok((number, Claimed { fence, session_id, project_dir, lineage, time_left_ms, is_stopping, journal }))
 }
 

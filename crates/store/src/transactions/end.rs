@@ -1,5 +1,6 @@
 //! Ends runs and notifies their parents.
 
+use serde_json::json;
 use slipform_types::{
     ChildEnd, EventBody, ExecutionMode, Receipt, RunError, RunErrorType, RunId, RunStatus, Salvage,
     SubtaskOutcome, UniversalResponse,
@@ -15,6 +16,9 @@ use crate::tx::Tx;
 /// Upper bound on each count stored for a run. Runners report the counts, and the sum over all runs must not
 /// overflow.
 const COUNT_MAX: u64 = 1_000_000_000_000;
+
+/// Maximum number of characters of an error message in lists.
+const MESSAGE_CHARS_MAX: usize = 500;
 
 /// Ends a run: stops the children that it waited for, appends its final events, notifies its parent and
 /// activates the session's next run. Returns the `seq` of the last event. `events` are the encoded bodies;
@@ -68,7 +72,7 @@ async fn store_outcome(
     appends: Option<i64>,
 ) -> Result<(), Error> {
     let (mut ended, mut error, mut retries, mut last_receipt) = (RunStatus::Failed, None, None, None);
-    let mut is_reported_error = false;
+    let (mut is_reported_error, mut summary) = (false, None);
     for body in bodies {
         match body {
             EventBody::Result { receipt, result_data, .. } => {
@@ -80,6 +84,7 @@ async fn store_outcome(
                 last_receipt = last_receipt.or(receipt.as_ref());
                 retries = failure.as_ref().map(|error| error.retry_count);
                 error = failure.as_ref().map(to_json).transpose()?;
+                summary = failure.as_deref().map(summary_of).transpose()?;
             }
             _ => {}
         }
@@ -92,7 +97,7 @@ async fn store_outcome(
         "UPDATE runs SET status = $2, error = $3, retry_count = COALESCE($4, retry_count), end_seq = $5, finished_at = {now},
             available_at = NULL, lease_until = NULL, runner_id = NULL, appends = COALESCE($6, appends),
             backend = COALESCE($7, backend), escalations = $8, missing_submits = $9, input_tokens = $10, output_tokens = $11,
-            model = COALESCE($12, model), is_reported_error = $13
+            model = COALESCE($12, model), is_reported_error = $13, error_summary = $14
          WHERE run_id = $1",
         vec![
             run.as_str().into(),
@@ -108,9 +113,19 @@ async fn store_outcome(
             count(|receipt| receipt.tokens.output).into(),
             rung.map(|rung| rung.model.as_str()).into(),
             i64::from(is_reported_error).into(),
+            summary.as_deref().into(),
         ],
     )])
     .await
+}
+
+/// Returns what lists show of an error.
+fn summary_of(error: &RunError) -> Result<String, Error> {
+    let mut message: String = error.message.chars().take(MESSAGE_CHARS_MAX).collect();
+    if message.len() < error.message.len() {
+        message.push('…');
+    }
+    to_json(&json!({"type": error.kind, "message": message}))
 }
 
 /// Notifies the parent of a run that has ended.

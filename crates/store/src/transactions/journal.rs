@@ -4,11 +4,18 @@ use slipform_types::{EventBody, EventKind, RunId, SessionId, Tokens};
 
 use super::encoding::{EncodedEvent, encode_events, read_event_kind};
 use crate::error::Error;
-use crate::record::{Position, StoredEvent};
+use crate::record::{EventsPage, Fence, Position, Stale, StoredEvent};
 use crate::tx::{BoundStatement, Row, Tx, update_returning};
 
 /// Maximum number of events per read.
 const EVENTS_MAX: usize = 10_000;
+
+/// Maximum number of bytes per read. A page has at least one event.
+const BYTES_MAX: i64 = 4 << 20;
+
+/// Maximum numbers of events and bytes of each journal in a claim. The runner reads the rest page by page.
+const CLAIM_EVENTS_MAX: i64 = 500;
+const CLAIM_BYTES_MAX: i64 = 256 << 10;
 
 /// The columns that `read_event` expects.
 macro_rules! event_columns {
@@ -144,30 +151,70 @@ pub(crate) fn insert_event<'a>(
     )
 }
 
+/// Selects up to `$3` events of session `$1` after `$2`, as many as have `$4` bytes together, at least one. Events are
+/// numbered without gaps. The last column is the number of the session's last event. Neither database reads a text to
+/// tell its length.
+const PAGE: &str = concat!(
+    "WITH sized AS (
+        SELECT seq, sum(size) OVER (ORDER BY seq) AS total FROM (
+            SELECT seq, octet_length(body) AS size FROM events
+            WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3
+        ) AS next_events
+     )
+     SELECT ",
+    event_columns!(),
+    ", (SELECT last_seq FROM sessions s WHERE s.session_id = $1)
+     FROM events e
+     WHERE session_id = $1 AND seq > $2
+        AND seq <= COALESCE((SELECT max(seq) FROM sized WHERE total <= $4), $2 + 1)
+     ORDER BY seq"
+);
+
 /// Returns events of a session with `seq > after`.
 pub(crate) async fn events(
     tx: &mut Tx,
     session: &SessionId,
     after: i64,
     limit: usize,
-) -> Result<Vec<StoredEvent>, Error> {
+) -> Result<EventsPage, Error> {
     let limit = limit.min(EVENTS_MAX) as i64;
-    let sql = concat!(
-        "SELECT ",
-        event_columns!(),
-        " FROM events e WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3"
-    );
-    let rows = tx.query(sql, &[session.as_str().into(), after.into(), limit.into()]).await?;
-    rows.into_iter().map(event).collect()
+    page(tx.query(PAGE, &[session.as_str().into(), after.into(), limit.into(), BYTES_MAX.into()]).await?)
 }
 
-/// Returns the complete journals of several sessions.
-pub(crate) async fn read_all(tx: &mut Tx, sessions: &[&SessionId]) -> Result<Vec<Vec<StoredEvent>>, Error> {
-    let sql = concat!("SELECT ", event_columns!(), " FROM events e WHERE session_id = $1 ORDER BY seq");
-    let queries: Vec<BoundStatement<'_>> =
-        sessions.iter().map(|session| (sql, vec![session.as_str().into()])).collect();
-    let found = tx.query_all(&queries).await?;
-    found.into_iter().map(|rows| rows.into_iter().map(event).collect()).collect()
+/// Returns the first events of several sessions.
+pub(crate) async fn first_pages(tx: &mut Tx, sessions: &[&SessionId]) -> Result<Vec<EventsPage>, Error> {
+    let limits = || [0.into(), CLAIM_EVENTS_MAX.into(), CLAIM_BYTES_MAX.into()];
+    let queries: Vec<BoundStatement<'_>> = sessions
+        .iter()
+        .map(|session| (PAGE, std::iter::once(session.as_str().into()).chain(limits()).collect()))
+        .collect();
+    tx.query_all(&queries).await?.into_iter().map(page).collect()
+}
+
+/// Returns events of the session of an attempt. Fails for a stale attempt.
+pub(crate) async fn events_of_attempt(
+    tx: &mut Tx,
+    fence: &Fence,
+    after: i64,
+) -> Result<Result<EventsPage, Stale>, Error> {
+    let row = tx
+        .query_one(
+            "SELECT session_id FROM runs WHERE run_id = $1 AND token = $2 AND lease_until >= {now}",
+            &[fence.run_id.as_str().into(), fence.token.into()],
+        )
+        .await?;
+    let Some(mut row) = row else { return Ok(Err(Stale)) };
+    Ok(Ok(events(tx, &row.id()?, after, EVENTS_MAX).await?))
+}
+
+fn page(rows: Vec<Row>) -> Result<EventsPage, Error> {
+    let mut page = EventsPage::default();
+    for mut row in rows {
+        let event = read_event(&mut row)?;
+        page.has_more = event.seq < row.integer()?;
+        page.events.push(event);
+    }
+    Ok(page)
 }
 
 /// Returns one event of a session.

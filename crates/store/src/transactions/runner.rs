@@ -2,14 +2,27 @@
 
 use super::encoding::{from_json, to_json};
 use crate::error::Error;
-use crate::record::{Millis, RunnerRecord};
+use crate::record::{Millis, Registration, RunnerRecord};
 use crate::tx::{Row, Tx};
 
 /// Accuracy of `seen_at`. Runners poll more often than it is worth a write.
 pub(crate) const SEEN_INTERVAL_MS: Millis = 1000;
 
-/// Registers a runner, or updates it if the same API token has registered it. Returns false if another one has.
-pub(crate) async fn register(tx: &mut Tx, runner: &RunnerRecord) -> Result<bool, Error> {
+/// Time after which a runner that is not seen is removed.
+const FORGOTTEN_AFTER_MS: Millis = 3_600_000;
+
+/// Maximum number of registered runners.
+const RUNNERS_MAX: i64 = 1_000;
+
+/// Registers a runner, or updates it if the same API token has registered it.
+pub(crate) async fn register(tx: &mut Tx, runner: &RunnerRecord) -> Result<Registration, Error> {
+    tx.execute("DELETE FROM runners WHERE seen_at < {now} - $1", &[FORGOTTEN_AFTER_MS.into()]).await?;
+    let row = tx
+        .query_one("SELECT count(*) FROM runners WHERE runner_id <> $1", &[(&runner.runner_id).into()])
+        .await?;
+    if row.map_or(Ok(0), |mut row| row.integer())? >= RUNNERS_MAX {
+        return Ok(Registration::TooMany);
+    }
     let details = to_json(&runner.details)?;
     let registered = tx
         .execute(
@@ -27,7 +40,12 @@ pub(crate) async fn register(tx: &mut Tx, runner: &RunnerRecord) -> Result<bool,
             ],
         )
         .await?;
-    Ok(registered == 1)
+    Ok(if registered == 1 { Registration::Done } else { Registration::Foreign })
+}
+
+pub(crate) async fn remove(tx: &mut Tx, runner_id: &str) -> Result<(), Error> {
+    tx.execute("DELETE FROM runners WHERE runner_id = $1", &[runner_id.into()]).await?;
+    Ok(())
 }
 
 /// Returns the API token that registered a runner; `None` for an unknown runner.

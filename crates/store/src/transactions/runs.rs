@@ -14,9 +14,9 @@ const PAGE_MAX: usize = 500;
 
 /// Selects runs. The last column is the `run_start` event, which contains the contract.
 macro_rules! select_runs {
-    ($start:literal, $($conditions:literal),+) => {
+    ($error:literal, $start:literal, $($conditions:literal),+) => {
         concat!(
-            "SELECT r.number, r.run_id, r.session_id, r.agent_name, r.type, r.status, r.error, r.retry_count,
+            "SELECT r.number, r.run_id, r.session_id, r.agent_name, r.type, r.status, ", $error, ", r.retry_count,
                 r.attempts, r.parent_run_id, r.created_by,
                 (SELECT created_by FROM sessions s WHERE s.session_id = r.session_id), r.backend, r.model, r.input_tokens, r.output_tokens, r.created_at, r.started_at,
                 r.finished_at, ",
@@ -27,11 +27,12 @@ macro_rules! select_runs {
     };
 }
 
-/// Selects a page of runs without their contracts. `$1` is the cursor, `$2` the limit, and `$3` to `$7` are
+/// Selects a page of runs without their contracts and texts. `$1` is the cursor, `$2` the limit, and `$3` to `$7` are
 /// session, agent, status, parent and owner; NULL disables a filter.
 macro_rules! page_of_runs {
     ($condition:literal) => {
         select_runs!(
+            "r.error_summary",
             "NULL",
             "WHERE r.number < $1 AND ",
             $condition,
@@ -46,6 +47,7 @@ macro_rules! page_of_runs {
 /// Returns a run with its contract.
 pub(crate) async fn one(tx: &mut Tx, run: &RunId) -> Result<Option<RunRecord>, Error> {
     let sql = select_runs!(
+        "r.error",
         "COALESCE(r.start, e.body)",
         "LEFT JOIN events e ON e.session_id = r.session_id AND e.seq = r.start_seq WHERE r.run_id = $1"
     );

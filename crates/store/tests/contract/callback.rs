@@ -22,7 +22,7 @@ pub(crate) async fn ended_child_starts_callback_run(test: &Fixture) {
     let run = test.run(&resumed.fence.run_id).await;
     assert_eq!((run.run_type, run.agent_name.as_str()), (RunType::ResumeSession, "writer"));
     assert_eq!(run.contract.unwrap()["hash"], "sha256:0");
-    let start = body(resumed.journal.last().unwrap());
+    let start = body(resumed.journal.events.last().unwrap());
     let input = start["input"].as_str().unwrap();
     assert_eq!(start["type"], "resume_session");
     assert_eq!(start["blueprint"]["name"], "writer");
@@ -47,7 +47,7 @@ pub(crate) async fn ended_children_share_one_callback_run(test: &Fixture) {
     test.finish(&parent.fence, 1, success("started")).await.unwrap();
     let resumed = test.claim_as("runner", 10, LONG).await;
     assert_eq!(resumed.len(), 1);
-    let start = body(resumed[0].journal.last().unwrap());
+    let start = body(resumed[0].journal.events.last().unwrap());
     let input = start["input"].as_str().unwrap();
     assert!(input.starts_with("<agent-callback type=\"aggregated\" count=\"3\">"), "{input}");
     let offsets: Vec<_> = ["one", "two", "three"].iter().map(|text| input.find(text).unwrap()).collect();
@@ -65,7 +65,7 @@ pub(crate) async fn queued_run_precedes_callback_run(test: &Fixture) {
     assert_eq!((next.len(), &next[0].fence.run_id), (1, &queued.run_id));
     test.finish(&next[0].fence, 1, success("queued")).await.unwrap();
     let last = test.claim().await;
-    let start = body(last.journal.last().unwrap());
+    let start = body(last.journal.events.last().unwrap());
     assert!(start["input"].as_str().unwrap().starts_with("<agent-callback session="));
 }
 
@@ -106,7 +106,7 @@ pub(crate) async fn callback_run_uses_contract_of_run_that_started_child(test: &
         [(&submitted.run_id, "sha256:0", "read"), (&other.run_id, "sha256:other", "listed")]
     {
         let resumed = test.claim().await;
-        let start = body(resumed.journal.last().unwrap());
+        let start = body(resumed.journal.events.last().unwrap());
         assert_eq!(start["contract"]["hash"], hash);
         assert!(start["input"].as_str().unwrap().contains(result), "{start}");
         let continued = test.store.run_details(run).await.unwrap().unwrap();

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-use slipform_store::{ClaimRequest, NewRun};
+use slipform_store::{ClaimRequest, NewRun, Stale};
 use slipform_testkit::wait_until_async;
 use slipform_types::{ExecutionMode, RunStatus};
 
-use crate::support::{Fixture, LONG, child, event_type, fresh_token, runner, task};
+use crate::support::{Fixture, LONG, child, event_type, fresh_token, message, runner, task};
 
 pub(crate) async fn longest_waiting_run_is_claimed_first(test: &Fixture) {
     let mut expected = Vec::new();
@@ -161,8 +161,39 @@ pub(crate) async fn claim_returns_journal(test: &Fixture) {
     let next = crate::support::follow_up("writer", &submitted.session_id, false);
     test.store.submit(next).await.unwrap().unwrap();
     let claimed = test.claim().await;
-    let kinds: Vec<String> = claimed.journal.iter().map(event_type).collect();
+    let kinds: Vec<String> = claimed.journal.events.iter().map(event_type).collect();
     assert_eq!(kinds, ["run_start", "result", "run_completed", "run_start"]);
     assert_eq!(claimed.project_dir.as_deref(), Some("/project"));
     assert_eq!((claimed.lineage.as_slice(), claimed.is_stopping), (["writer".to_owned()].as_slice(), false));
+}
+
+pub(crate) async fn long_journal_is_claimed_and_read_in_pages(test: &Fixture) {
+    let submitted = test.submit("writer").await;
+    let first = test.claim().await;
+    for number in 1..=7 {
+        test.append(&first.fence, number, vec![message("x"); 100]).await.unwrap();
+    }
+    test.append(&first.fence, 8, vec![message(&"é".repeat(3 << 20)), message(&"y".repeat(1 << 20))])
+        .await
+        .unwrap();
+    test.store.release(first.fence.clone()).await.unwrap().unwrap();
+    let claimed = test.claim().await;
+    assert!((1..=500).contains(&claimed.journal.events.len()) && claimed.journal.has_more);
+    let (mut journal, mut pages) = (claimed.journal.events, Vec::new());
+    loop {
+        let after = journal.last().unwrap().seq;
+        let page = test.store.events_of_attempt(claimed.fence.clone(), after).await.unwrap().unwrap();
+        pages.push(page.events.len());
+        journal.extend(page.events);
+        if !page.has_more {
+            break;
+        }
+    }
+    // The event of 12 MiB is alone on its page.
+    assert_eq!(pages[1..], [1, 1], "{pages:?}");
+    assert_eq!(journal.iter().map(|event| event.seq).collect::<Vec<_>>(), (1..=703).collect::<Vec<_>>());
+    let last = test.store.events(&submitted.session_id, 702, 10).await.unwrap();
+    assert_eq!((last.events, last.has_more), (vec![journal[702].clone()], false));
+    let stale = test.store.events_of_attempt(first.fence, 0).await.unwrap();
+    assert_eq!(stale, Err(Stale));
 }

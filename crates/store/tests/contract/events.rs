@@ -44,8 +44,8 @@ pub(crate) async fn all_events_are_read_in_order_and_once(test: &Fixture) {
     assert!(seen.is_sorted_by(|one, next| one.position < next.position));
     assert_eq!(test.store.last_position().await.unwrap(), after);
     let session = &seen[0].session_id;
-    assert_eq!(test.store.events(session, 1, 1).await.unwrap()[0].seq, 2);
-    assert_eq!(test.store.events(session, 1, 100).await.unwrap().len(), 2);
+    assert_eq!(test.store.events(session, 1, 1).await.unwrap().events[0].seq, 2);
+    assert_eq!(test.store.events(session, 1, 100).await.unwrap().events.len(), 2);
 }
 
 pub(crate) async fn concurrent_writers_lose_no_event(test: &Fixture) {

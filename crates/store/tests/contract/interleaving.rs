@@ -155,7 +155,7 @@ async fn assert_each_ended_once(store: &Store) {
     loop {
         let listed = store.sessions(None, Page { after, limit: 100 }).await.unwrap();
         for session in &listed.items {
-            for event in store.events(&session.session_id, 0, 10_000).await.unwrap() {
+            for event in store.events(&session.session_id, 0, 10_000).await.unwrap().events {
                 let session = event.session_id.clone();
                 if event.body.starts_with("{\"event_type\":\"run_start\"") {
                     let before = active.insert(session, event.run_id.clone());

@@ -1,7 +1,7 @@
 //! Reading and listing runs and sessions.
 
 use slipform_store::{Error, NewRun, Page, RegistryKind, RunFilter, SessionTarget, StatsFilter};
-use slipform_types::{ExecutionMode, RunStatus};
+use slipform_types::{EventBody, ExecutionMode, RunError, RunErrorType, RunStatus};
 
 use crate::support::{
     Fixture, body, child, event_type, follow_up, message, new_run_id, new_session_id, success, task,
@@ -109,7 +109,7 @@ pub(crate) async fn unknown_ids_return_nothing(test: &Fixture) {
     assert!(test.store.run_start(&new_run_id()).await.unwrap().is_none());
     assert!(test.store.session(&new_session_id()).await.unwrap().is_none());
     assert!(test.store.latest_run_details(&new_session_id()).await.unwrap().is_none());
-    assert!(test.store.events(&new_session_id(), 0, 10).await.unwrap().is_empty());
+    assert!(test.store.events(&new_session_id(), 0, 10).await.unwrap().events.is_empty());
     let listed = test.store.runs(RunFilter::default(), page(Some("no cursor".to_owned()), 10)).await.unwrap();
     assert!(listed.items.is_empty() && listed.next.is_none());
 }
@@ -149,4 +149,28 @@ pub(crate) async fn lists_can_be_limited_to_sessions_of_one_token(test: &Fixture
     assert_eq!(stats(token("tok_mine")).await, 1);
     assert_eq!(stats(token("tok_other")).await, 0);
     assert_eq!(stats(None).await, 1);
+}
+
+pub(crate) async fn list_has_shortened_errors(test: &Fixture) {
+    let submitted = test.submit("writer").await;
+    let claimed = test.claim().await;
+    let long = "ü".repeat(1 << 20);
+    let error = Some(Box::new(RunError {
+        kind: RunErrorType::ToolFailed,
+        message: long.clone(),
+        validation_errors: Vec::new(),
+        last_output: Some(long.clone()),
+        calls: 1,
+        retry_count: 0,
+        response: None,
+    }));
+    let end = EventBody::RunCompleted { status: RunStatus::Failed, error, salvage: None, receipt: None };
+    test.finish(&claimed.fence, 1, vec![end]).await.unwrap();
+    let listed = test.store.runs(RunFilter::default(), page(None, 10)).await.unwrap().items;
+    let shown = listed[0].error.clone().unwrap();
+    assert_eq!(shown["type"], "tool_failed");
+    assert_eq!(shown["message"], format!("{}…", "ü".repeat(500)));
+    assert!(shown.to_string().len() < 2_000);
+    let whole = test.run(&submitted.run_id).await.error.unwrap();
+    assert_eq!((&whole["message"], &whole["last_output"]), (&long.clone().into(), &long.into()));
 }

@@ -52,7 +52,8 @@ slipform_testkit::on_each_database!(crate::support::Fixture, [sqlite, memory, po
         concurrent_claims_take_each_run_once
         time_limit_starts_at_first_claim
         child_deadline_never_exceeds_parents
-        claim_returns_journal;
+        claim_returns_journal
+        long_journal_is_claimed_and_read_in_pages;
     append:
         progress_of_run_is_shown_and_survives_its_runner
         repeated_append_has_no_effect
@@ -122,6 +123,7 @@ slipform_testkit::on_each_database!(crate::support::Fixture, [sqlite, memory, po
     listing:
         runs_are_listed_newest_first
         lists_can_be_limited_to_sessions_of_one_token
+        list_has_shortened_errors
         sessions_are_listed_with_their_children
         runs_are_counted
         run_start_is_found_for_active_and_queued_runs

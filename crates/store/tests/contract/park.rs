@@ -21,7 +21,7 @@ pub(crate) async fn parked_run_is_queued_when_child_ends(test: &Fixture) {
     assert_eq!(delivered["child_run_id"], started.run_id.as_str());
     assert_eq!((&delivered["status"], &delivered["result_text"]), (&"completed".into(), &"read".into()));
     let again = test.claim().await;
-    assert_eq!((test.run(&again.fence.run_id).await.attempts, again.journal.len()), (2, 2));
+    assert_eq!((test.run(&again.fence.run_id).await.attempts, again.journal.events.len()), (2, 2));
     assert_eq!(
         test.store.park(again.fence).await.unwrap(),
         Ok(Parked::Waiting),
@@ -78,11 +78,12 @@ pub(crate) async fn concurrent_park_and_child_end_lose_no_result(test: &Fixture)
         let again = test.claim().await;
         assert_eq!(again.fence.run_id, submitted.run_id);
         let mut delivered =
-            again.journal.iter().filter(|event| event.body.contains("child_completed")).count();
+            again.journal.events.iter().filter(|event| event.body.contains("child_completed")).count();
         if delivered < 2 {
             assert_eq!(test.store.park(again.fence).await.unwrap(), Ok(Parked::Available));
             let last = test.claim().await;
-            delivered = last.journal.iter().filter(|event| event.body.contains("child_completed")).count();
+            delivered =
+                last.journal.events.iter().filter(|event| event.body.contains("child_completed")).count();
         }
         assert_eq!(delivered, 2, "round {round}");
     }

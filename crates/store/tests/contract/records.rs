@@ -1,7 +1,9 @@
 //! Retention, deletion, and the registry, token and runner tables.
 
 use serde_json::json;
-use slipform_store::{Error, Idempotency, NewRun, NewToken, RegistryKind, Retention, RunnerRecord};
+use slipform_store::{
+    Error, Idempotency, NewRun, NewToken, Registration, RegistryKind, Retention, RunnerRecord,
+};
 use slipform_testkit::wait_until_async;
 use slipform_types::ExecutionMode;
 
@@ -79,7 +81,7 @@ pub(crate) async fn deleting_a_session_deletes_its_children(test: &Fixture) {
     assert_eq!(test.store.delete_session(session).await.unwrap(), None);
     for gone in [session, &started.session_id] {
         assert!(test.store.session(gone).await.unwrap().is_none());
-        assert!(test.store.events(gone, 0, 100).await.unwrap().is_empty());
+        assert!(test.store.events(gone, 0, 100).await.unwrap().events.is_empty());
     }
     assert!(test.store.session(&bystander.session_id).await.unwrap().is_some());
     let again = test.store.submit(keyed).await.unwrap().unwrap();
@@ -166,14 +168,20 @@ pub(crate) async fn tokens_are_stored_and_revoked(test: &Fixture) {
 
 pub(crate) async fn runners_are_registered_and_seen(test: &Fixture) {
     let runner = RunnerRecord { slots: 4, details: json!({"version": "1"}), ..runner("runner") };
-    assert!(test.store.register(runner.clone()).await.unwrap());
-    assert!(test.store.register(RunnerRecord { slots: 5, ..runner.clone() }).await.unwrap());
+    assert_eq!(test.store.register(runner.clone()).await.unwrap(), Registration::Done);
+    assert_eq!(
+        test.store.register(RunnerRecord { slots: 5, ..runner.clone() }).await.unwrap(),
+        Registration::Done
+    );
     // The id belongs to the API token that registered it.
     let foreign = RunnerRecord { slots: 9, created_by: Some("tok_1".to_owned()), ..runner.clone() };
-    assert!(!test.store.register(foreign.clone()).await.unwrap());
+    assert_eq!(test.store.register(foreign.clone()).await.unwrap(), Registration::Foreign);
     let other = RunnerRecord { runner_id: "other".to_owned(), ..foreign };
-    assert!(test.store.register(other.clone()).await.unwrap());
-    assert!(!test.store.register(RunnerRecord { created_by: None, ..other }).await.unwrap());
+    assert_eq!(test.store.register(other.clone()).await.unwrap(), Registration::Done);
+    assert_eq!(
+        test.store.register(RunnerRecord { created_by: None, ..other }).await.unwrap(),
+        Registration::Foreign
+    );
     assert_eq!(test.store.runner_creator("other").await.unwrap(), Some(Some("tok_1".to_owned())));
     assert_eq!(test.store.runner_creator("runner").await.unwrap(), Some(None));
     assert_eq!(test.store.runner_creator("unknown").await.unwrap(), None);
@@ -185,4 +193,8 @@ pub(crate) async fn runners_are_registered_and_seen(test: &Fixture) {
     assert_eq!(runners[0].details["version"], "1");
     assert!(runners[0].seen_at > 0);
     assert!(test.store.runners(-1).await.unwrap().is_empty());
+    test.store.remove_runner("runner").await.unwrap();
+    test.store.remove_runner("unknown").await.unwrap();
+    let left = test.store.runners(60_000).await.unwrap();
+    assert_eq!(left.iter().map(|runner| runner.runner_id.as_str()).collect::<Vec<_>>(), ["other"]);
 }

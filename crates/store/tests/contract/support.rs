@@ -114,7 +114,7 @@ impl Fixture {
     }
 
     pub(crate) async fn journal(&self, session: &SessionId) -> Vec<StoredEvent> {
-        let journal = self.store.events(session, 0, 10_000).await.unwrap();
+        let journal = self.store.events(session, 0, 10_000).await.unwrap().events;
         let numbers: Vec<i64> = journal.iter().map(|event| event.seq).collect();
         assert_eq!(numbers, (1..=journal.len() as i64).collect::<Vec<_>>());
         journal

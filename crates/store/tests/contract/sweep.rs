@@ -146,8 +146,8 @@ pub(crate) async fn concurrent_sweepers_count_a_loss_once(test: &Fixture) {
     })
     .await;
     for claim in test.claim_as("runner", 10, LONG).await {
-        assert_eq!(claim.journal.len(), 2);
-        assert_eq!(body(&claim.journal[1])["losses"], 1);
+        assert_eq!(claim.journal.events.len(), 2);
+        assert_eq!(body(&claim.journal.events[1])["losses"], 1);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use slipform_api::{
     Answer, AppendRequest, Appended, AttemptRef, ChildAnswer, ChildRequest, ClaimRequest, Claims, Heartbeat,
-    HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
+    HeartbeatAnswer, JournalPage, JournalRequest, LeaveRequest, RegisterRequest, Registered, RunnerApi,
 };
 use slipform_runner::{DriveOutcome, LadderRung, MemoryJournal, StopSignal};
 use slipform_testkit::{ScriptedServer, Step};
@@ -183,6 +183,14 @@ impl RunnerApi for ChildCoordinator {
     fn delegate<'a>(&'a self, request: &'a ChildRequest) -> Answer<'a, ChildAnswer> {
         let TestRun { session_id, run_id, .. } = self.child(request);
         Box::pin(std::future::ready(Ok(ChildAnswer::Accepted { session_id, run_id })))
+    }
+
+    fn journal<'a>(&'a self, request: &'a JournalRequest) -> Answer<'a, JournalPage> {
+        self.memory.journal(request)
+    }
+
+    fn leave<'a>(&'a self, request: &'a LeaveRequest) -> Answer<'a, ()> {
+        self.memory.leave(request)
     }
 }
 

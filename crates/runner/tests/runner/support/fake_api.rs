@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use slipform_api::{
     Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code,
-    EncodedAssignment, Error, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
+    EncodedAssignment, Error, Heartbeat, HeartbeatAnswer, JournalPage, JournalRequest, LeaveRequest,
+    RegisterRequest, Registered, RunnerApi,
 };
 use slipform_types::{AgentCard, Blueprint, Contract, Event, EventBody, RunId, RunType, SessionId};
 use tokio::sync::watch;
@@ -56,6 +57,8 @@ pub(crate) struct State {
     pub(crate) children: Vec<ChildRequest>,
     pub(crate) child_answer: Option<ChildAnswer>,
     pub(crate) heartbeat_times: Vec<Instant>,
+    /// Number of events per page of a journal; `None` for all.
+    pub(crate) page_size: Option<usize>,
     faults: VecDeque<Fault>,
     /// Whether a claim returns all queued runs, ignoring the requested slots.
     pub(crate) ignores_slots: bool,
@@ -212,7 +215,7 @@ impl FakeApi {
     fn assign(&self, slots: usize) -> Vec<EncodedAssignment> {
         let mut state = self.state();
         let limit = if state.ignores_slots { usize::MAX } else { slots };
-        let mut claims = Vec::new();
+        let (mut claims, page_size) = (Vec::new(), state.page_size);
         while claims.len() < limit
             && let Some(id) = state.queue.pop_front()
         {
@@ -220,9 +223,9 @@ impl FakeApi {
             let run_state = state.runs.get_mut(&id).unwrap();
             run_state.token += 1;
             run_state.number = 0;
-            let journal = match &run_state.invalid_journal {
-                Some(value) => vec![to_raw_value(value).unwrap()],
-                None => run_state.events.iter().map(|event| to_raw_value(event).unwrap()).collect(),
+            let (journal, journal_next) = match &run_state.invalid_journal {
+                Some(value) => (vec![to_raw_value(value).unwrap()], None),
+                None => page(&run_state.events, 0, page_size),
             };
             claims.push(EncodedAssignment {
                 run_id: id,
@@ -234,10 +237,19 @@ impl FakeApi {
                 time_left_ms: run_state.time_left_ms,
                 stop,
                 journal,
+                journal_next,
             });
         }
         claims
     }
+}
+
+/// Returns a page of a journal, and the number of its last event if more follow.
+fn page(events: &[Event], after: i64, size: Option<usize>) -> (Vec<Box<RawValue>>, Option<i64>) {
+    let rest = &events[usize::try_from(after).unwrap()..];
+    let shown = &rest[..rest.len().min(size.unwrap_or(usize::MAX))];
+    let next = (shown.len() < rest.len()).then(|| after + shown.len() as i64);
+    (shown.iter().map(|event| to_raw_value(event).unwrap()).collect(), next)
 }
 
 pub(crate) fn name(body: &EventBody) -> String {
@@ -315,5 +327,17 @@ impl RunnerApi for FakeApi {
             state.children.push(request.clone());
             Ok(state.child_answer.clone().unwrap())
         })
+    }
+    fn journal<'a>(&'a self, request: &'a JournalRequest) -> Answer<'a, JournalPage> {
+        self.answer("journal", &request.after.to_string(), || {
+            self.check_token(&request.run_id, request.token)?;
+            let state = self.state();
+            let (events, next) = page(&state.runs[&request.run_id].events, request.after, state.page_size);
+            Ok(JournalPage { events, next })
+        })
+    }
+
+    fn leave<'a>(&'a self, request: &'a LeaveRequest) -> Answer<'a, ()> {
+        self.answer("leave", &request.runner_id, || Ok(()))
     }
 }

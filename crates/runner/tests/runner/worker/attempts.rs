@@ -38,6 +38,25 @@ async fn run_is_claimed_driven_and_finished() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn long_journal_is_read_in_pages() {
+    let api = FakeApi::new();
+    api.submit(1, agent(), None);
+    // An attempt ends after its second event; the next one has a journal of two pages.
+    let worker = start(&api, FakeResources::silent(), 1);
+    api.until("the first attempt", |state| state.runs[&run(1)].events.len() == 2).await;
+    worker.shut_down().await;
+    api.state().page_size = Some(1);
+    api.fail("journal", Code::Unavailable, false);
+    let worker = start(&api, FakeResources::echoing(), 1);
+    api.ended(1).await;
+    worker.shut_down().await;
+    assert_eq!(api.calls("journal"), ["journal 1", "journal 1"], "the first request failed and was repeated");
+    let names = ["run_start", "attempt_started", "attempt_started", "message", "result", "run_completed"];
+    assert_eq!(api.names(1), names);
+    assert_eq!(api.calls("leave"), ["leave rnr_1"; 2]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn resolved_placeholders_are_journaled_with_every_attempt() {
     let api = FakeApi::new();
     api.submit(1, json!({"name": "worker", "system_prompt": "Work on ${params.prompt}"}), None);
