@@ -24,8 +24,10 @@ pub struct Readiness {
     pub database: String,
     /// Whether the server is shutting down.
     pub draining: bool,
-    /// Number of runners seen in the last minute.
+    /// Number of runners seen in the last minute that accept runs of others.
     pub runners: usize,
+    /// What keeps runs from being performed although the server accepts them.
+    pub warnings: Vec<String>,
     /// Agent and schema files with problems.
     pub files: Vec<FileProblems>,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use slipform_agents::parameters::with_defaults;
 use slipform_agents::{KB_AGENTS_FOLDER, load};
-use slipform_api::{Problem, RunRequest};
+use slipform_api::{LeaveRequest, Problem, RunRequest, RunnerApi as _};
 use slipform_coordinator::{App, AppOptions, Registry, StoreError, Sweeper, SweeperOptions};
 use slipform_runner::{Progress, Worker, WorkerOptions};
 use slipform_types::Blueprint;
@@ -192,6 +192,14 @@ impl LocalCoordinator {
                 output::lines([format!("slipform: {error}")]);
             }
         });
+    }
+
+    /// Removes the runner of this process from the list of runners.
+    pub(crate) async fn leave(&self) {
+        if let Some(runner_id) = self.runner_id.clone() {
+            // Without an answer, the runner disappears from the list after a while.
+            let _ = self.app.leave(&LeaveRequest { runner_id }).await;
+        }
     }
 
     /// Writes pending analytics of the project's own runs.

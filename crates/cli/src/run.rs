@@ -9,6 +9,7 @@ mod tree;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
@@ -27,6 +28,9 @@ use crate::{backends, logging, output, signals, source, waiting};
 use follow::Follower;
 use progress_line::ProgressLine;
 use report::EndedRun;
+
+/// The time after which a run that no runner could perform is reported.
+const MISSING_RUNNER_DELAY: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(arguments: &Run) -> Result<Exit> {
     let _logging = logging::start(LevelFilter::OFF)?;
@@ -75,14 +79,25 @@ async fn perform(arguments: &Run, coordinator: Coordinator) -> Result<Exit> {
     }
     let created = match coordinator.api.submit(request, None).await {
         Ok(created) => created,
-        Err(error) => return report::refusal(arguments, error.into()),
+        Err(error) => {
+            if let Some(local) = &coordinator.local {
+                local.leave().await;
+            }
+            return report::refusal(arguments, error.into());
+        }
     };
     // A runner in this process reports events itself.
     let mut follower = coordinator.local.is_none().then(|| {
         let agent = arguments.agent.clone();
         Follower::start(coordinator.api.clone(), created.session_id.clone(), agent, line.clone())
     });
-    let outcome = wait_or_stop(&*coordinator.api, &created.run_id).await;
+    let outcome = tokio::select! {
+        outcome = wait_or_stop(&*coordinator.api, &created.run_id) => outcome,
+        never = notice_missing_runner(&coordinator, &created.run_id, &line) => match never {},
+    };
+    if let Some(local) = &coordinator.local {
+        local.leave().await;
+    }
     if let (Some(follower), Ok(tree)) = (&mut follower, &outcome) {
         follower.last_event_of(&tree.last.run_id).await;
     }
@@ -94,6 +109,25 @@ async fn perform(arguments: &Run, coordinator: Coordinator) -> Result<Exit> {
         local.write_analytics().await;
     }
     shown
+}
+
+/// Tells once that no runner is connected that could perform the run.
+async fn notice_missing_runner(
+    coordinator: &Coordinator,
+    run: &RunId,
+    line: &ProgressLine,
+) -> std::convert::Infallible {
+    if coordinator.local.is_none() {
+        tokio::time::sleep(MISSING_RUNNER_DELAY).await;
+        if waiting::lacks_runner(&*coordinator.api, run).await {
+            line.clear();
+            output::lines([format!(
+                "slipform: no runner is connected to the coordinator; run `{run}` waits until one is: start it with \
+                 `slipform runner --coordinator URL`"
+            )]);
+        }
+    }
+    std::future::pending().await
 }
 
 /// Waits for the end of a run and of everything it started. A termination signal stops them.

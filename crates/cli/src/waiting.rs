@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use anyhow::Result;
-use slipform_api::{CallerApi, Error, RunSummary, RunView, RunsQuery};
-use slipform_types::{RunId, SessionId};
+use slipform_api::{CallerApi, Error, RunSummary, RunView, RunnerView, RunsQuery};
+use slipform_types::{RunId, RunStatus, SessionId};
 use tokio::time::Instant;
 
 use crate::output;
@@ -43,6 +43,13 @@ async fn wait(api: &dyn CallerApi, run: &RunId) -> Result<RunView> {
             return Ok(view);
         }
     }
+}
+
+/// Whether a run waits for a runner and none is connected. An unreachable coordinator says nothing about that.
+pub(crate) async fn lacks_runner(api: &dyn CallerApi, run: &RunId) -> bool {
+    let is_pending = api.run(run).await.is_ok_and(|view| view.status == RunStatus::Pending);
+    let takes_runs = |runner: &RunnerView| runner.details["own_runs_only"] != true;
+    is_pending && api.runners().await.is_ok_and(|runners| !runners.iter().any(takes_runs))
 }
 
 /// Waits until a stopping run has ended. If its runner is dead, that takes until its lease expires.

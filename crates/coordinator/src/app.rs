@@ -175,6 +175,13 @@ impl App {
         if *swept != Swept::default() {
             self.inner.metrics.swept(swept);
             let Swept { returned, lost, stopped, overdue } = swept;
+            tracing::info!(
+                returned,
+                lost,
+                stopped,
+                overdue,
+                "recovered runs whose lease, stop or deadline was due"
+            );
             self.inner.work_signal.notify(returned + lost + stopped + overdue);
         }
     }

@@ -1,9 +1,13 @@
 //! Selection of the coordinator and of the store: invalid options, addresses and variables, and listings from a
 //! coordinator.
 
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
+use std::process::Stdio;
 
-use crate::support::{Project, is_local_only, serve};
+use serde_json::{Value, json};
+
+use crate::support::{Project, Server, is_local_only, request, serve};
 
 /// Runs a command and checks its exit status and that stderr contains `message`.
 #[track_caller]
@@ -124,4 +128,50 @@ fn agents_list_with_server_reports_invalid_files() {
     let shown = project.run(&["agents", "show", "good"]);
     assert!(shown.status == 0 && shown.stdout.contains("result: text"), "{}", shown.all());
     assert_eq!(project.run(&["agents", "show", "bad", "--json"]).status, 2);
+}
+
+/// Reads stderr until a line has this text, and returns that line.
+fn line_with(lines: &mut impl Iterator<Item = std::io::Result<String>>, text: &str) -> String {
+    lines
+        .map(Result::unwrap)
+        .find(|line| line.contains(text))
+        .unwrap_or_else(|| panic!("no line with {text}"))
+}
+
+#[test]
+fn missing_runner_is_reported_and_runs_are_logged() {
+    let project = Project::new("coordinators-no-runner")
+        .file("agents/writer.yaml", "name: writer\nsystem_prompt: x\n")
+        .file("slipform.toml", "[backends.recorded]\nkind = \"replay\"\nreplies = \"replies.jsonl\"\n")
+        .file("replies.jsonl", "\"Written.\"\n");
+    let mut serving = project.command(&["serve", "--listen", "127.0.0.1:0", "--no-runner"]);
+    let mut serving = serving.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let mut log = BufReader::new(serving.stderr.take().unwrap()).lines();
+    let line = line_with(&mut log, "listening on");
+    let _server = Server(serving);
+    let address = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
+    let (status, ready) = request(address, "GET", "/readyz", None, &Value::Null);
+    assert_eq!((status, &ready["runners"]), (200, &json!(0)), "{ready}");
+    assert!(ready["warnings"][0].as_str().unwrap().starts_with("no runner is connected"), "{ready}");
+    // A command that performs its own run is no runner for others, and leaves no trace.
+    let own = project.command(&["run", "writer", "-p", "x"]).output().unwrap();
+    assert!(own.status.success(), "{own:?}");
+    assert_eq!(request(address, "GET", "/runners", None, &Value::Null).1, json!([]));
+
+    let mut running = project.command(&["run", "writer", "-p", "x", "--server", address]);
+    let mut running = running.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(running.stderr.take().unwrap()).lines();
+    let notice = line_with(&mut lines, "no runner is connected");
+    assert!(
+        notice.contains("waits until one is: start it with `slipform runner --coordinator URL`"),
+        "{notice}"
+    );
+    let submitted = line_with(&mut log, "run submitted");
+    assert!(submitted.contains("INFO") && submitted.contains("agent=\"writer\""), "{submitted}");
+    let mut runner = project.command(&["runner", "--coordinator", address]);
+    let _runner =
+        Server(runner.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    assert!(running.wait().unwrap().success());
+    let ended = line_with(&mut log, "run ended");
+    assert!(ended.contains("status=\"completed\""), "{ended}");
 }

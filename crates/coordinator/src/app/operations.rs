@@ -8,6 +8,7 @@ use slipform_store::StatsFilter;
 use slipform_types::timestamp;
 use tokio::time::Instant;
 
+use super::runner::OWN_RUNS_ONLY;
 use super::{App, errors, views};
 use crate::registry::FromFile;
 
@@ -23,10 +24,13 @@ impl App {
         let database = self.ping().await;
         let runners = match &database {
             Ok(()) => {
-                self.store().runners(RUNNER_SEEN_MS).await.map(|runners| runners.len()).unwrap_or_default()
+                let runners = self.store().runners(RUNNER_SEEN_MS).await.unwrap_or_default();
+                runners.iter().filter(|runner| runner.details[OWN_RUNS_ONLY] != true).count()
             }
             Err(_) => 0,
         };
+        let warning = "no runner is connected: runs wait in the queue; start one with `slipform runner --coordinator URL`";
+        let has_no_runner = database.is_ok() && runners == 0;
         let files = self.registry().files();
         let mut problems: Vec<FileProblems> = Vec::new();
         problems.extend(files.agents.iter().filter_map(|(name, file)| of_file(name, file)));
@@ -42,6 +46,7 @@ impl App {
             database: database.err().unwrap_or_else(|| "ok".to_owned()),
             draining,
             runners,
+            warnings: has_no_runner.then(|| warning.to_owned()).into_iter().collect(),
             files: problems,
         }
     }

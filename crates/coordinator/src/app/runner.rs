@@ -21,6 +21,9 @@ use super::{App, errors, event_number, views};
 /// Maximum number of events per append.
 const EVENTS_MAX: usize = 1_000;
 
+/// The detail of runners that claim only the runs of their own process.
+pub(super) const OWN_RUNS_ONLY: &str = "own_runs_only";
+
 /// Maximum size of a runner's id and of its name.
 const RUNNER_TEXT_BYTES_MAX: usize = 200;
 
@@ -34,11 +37,14 @@ impl App {
             Some(id) => id,
             None => with_hex("runner_", &random()?),
         };
-        let details = match &request.details {
+        let mut details = match &request.details {
             Value::Null => json!({}),
             Value::Object(_) => request.details.clone(),
             _ => return Err(Error::new(Code::InvalidRequest, "`details` must be an object")),
         };
+        if self.options().pinned_to.is_some() {
+            details[OWN_RUNS_ONLY] = json!(true);
+        }
         let runner = RunnerRecord {
             runner_id: runner_id.clone(),
             name: request.name.clone(),
@@ -119,6 +125,7 @@ impl App {
         let finished = self.store().finish(self.append_of(request.clone())?).await.map_err(errors::store)?;
         let finished = finished.map_err(|_| stale(&request.run_id))?;
         if !finished.is_repeated {
+            tracing::info!(run_id = %request.run_id, status = status.name(), "run ended");
             self.metrics().finished(*status, &request.events);
             self.metrics().record_duration(start.at);
         }

@@ -290,8 +290,10 @@ impl App {
             continues: None,
             created_by,
         };
+        let agent = new.agent_name.clone();
         let submitted = self.store().submit(new).await.map_err(errors::store)?;
-        if submitted.as_ref().is_ok_and(|submitted| !submitted.is_repeated) {
+        if let Ok(Submitted { run_id, session_id, is_repeated: false }) = &submitted {
+            tracing::info!(%run_id, %session_id, agent, "run submitted");
             self.inner.metrics.submitted();
             self.inner.work_signal.notify(1);
         }
