@@ -151,7 +151,21 @@ impl App {
         registry: Arc<Registry>,
         options: AppOptions,
     ) -> Result<App, slipform_store::Error> {
-        let store = Store::open(address, &slipform_store::Options { is_exclusive }).await?;
+        let store = slipform_store::Options { is_exclusive, ..slipform_store::Options::default() };
+        App::open_with(address, &store, registry, options).await
+    }
+
+    /// As [`App::open`], with all options of the store.
+    ///
+    /// # Errors
+    /// Fails if the store cannot be opened.
+    pub async fn open_with(
+        address: &str,
+        store: &slipform_store::Options,
+        registry: Arc<Registry>,
+        options: AppOptions,
+    ) -> Result<App, slipform_store::Error> {
+        let store = Store::open(address, store).await?;
         Ok(App::new(store, registry, options))
     }
 

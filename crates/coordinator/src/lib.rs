@@ -40,6 +40,8 @@ mod tail;
 pub use analytics::Analytics;
 pub use app::{App, AppOptions, IssuedToken, Scope, TokenRequest};
 pub use registry::Registry;
-pub use slipform_store::{Error as StoreError, Retention, TokenRecord};
+pub use slipform_store::{
+    Error as StoreError, Options as StoreOptions, Retention, TokenRecord, address_passwords, shown_address,
+};
 pub use sweeper::{Sweeper, SweeperOptions};
 pub use tail::{Subscription, Tail};

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::Error;
+use crate::postgres::target;
 
 /// A parsed store address.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub(crate) enum Address {
 
 impl Address {
     pub(crate) fn read(text: &str) -> Result<Address, Error> {
-        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+        if target::SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
             return Ok(Address::Postgres(text.to_owned()));
         }
         match text.strip_prefix("sqlite:") {
@@ -30,6 +31,19 @@ impl Address {
             )),
         }
     }
+}
+
+/// Returns a store address for messages. That of PostgreSQL has no password and no parameters.
+pub fn shown_address(address: &str) -> String {
+    match Address::read(address) {
+        Ok(Address::Postgres(address)) => target::shown(&address),
+        _ => address.to_owned(),
+    }
+}
+
+/// Returns the password in a store address, decoded and as it is written there; empty without a password.
+pub fn address_passwords(address: &str) -> Vec<String> {
+    target::passwords(address)
 }
 
 #[cfg(test)]

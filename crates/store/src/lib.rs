@@ -48,6 +48,7 @@ mod store;
 mod transactions;
 mod tx;
 
+pub use address::{address_passwords, shown_address};
 pub use error::Error;
 pub use record::*;
 pub use store::{Options, Store};

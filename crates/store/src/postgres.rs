@@ -3,7 +3,9 @@
 mod connection;
 mod migrate;
 mod notify;
+mod password;
 mod pool;
+pub(crate) mod target;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,12 +18,13 @@ use tokio::time::timeout;
 use crate::error::Error;
 use crate::tx::{self, Operation, Tx};
 pub(crate) use connection::PostgresConnection;
-use pool::Pool;
+use pool::{Permit, Pool};
+use target::Target;
 
 /// Maximum number of attempts at an operation after a serialization conflict or on a dead connection.
 const ATTEMPTS_MAX: usize = 5;
 
-/// Time limit of one attempt. It exceeds `statement_timeout`, so it only ends attempts on a hanging
+/// Time limit of one attempt with a connection. It exceeds `statement_timeout`, so it only ends attempts on a hanging
 /// connection.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(12);
 
@@ -34,7 +37,7 @@ const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /// An open PostgreSQL database.
 #[derive(Debug)]
 pub(crate) struct Postgres {
-    pool: Pool,
+    pool: Arc<Pool>,
     notifications: Arc<watch::Sender<u64>>,
     commits: Arc<AtomicU64>,
     /// Wakes the task that notifies other processes.
@@ -43,19 +46,21 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Connects, migrates and starts the notification tasks.
+    /// Connects, migrates and starts the notification tasks. `connections` is the size of the pool; one more
+    /// connection listens for notifications.
     pub(crate) async fn open(
         address: &str,
+        connections: usize,
         notifications: &Arc<watch::Sender<u64>>,
         commits: &Arc<AtomicU64>,
     ) -> Result<Postgres, Error> {
-        let config = pool::config(address)?;
-        let pool = Pool::new(config.clone());
+        let target = Target::read(address, &|name| std::env::var(name).ok())?;
+        let pool = Arc::new(Pool::new(target.clone(), connections));
         migrate::migrate(&pool).await?;
         let (notifier, sender_id) = (Arc::new(Notify::new()), notify::sender_id()?);
         let listening =
-            tokio::spawn(notify::listen(config.clone(), sender_id.clone(), notifications.clone()));
-        let sending = tokio::spawn(notify::send(config, sender_id, notifier.clone()));
+            tokio::spawn(notify::listen(target, sender_id.clone(), notifications.clone(), pool.refusals()));
+        let sending = tokio::spawn(notify::send(pool.clone(), sender_id, notifier.clone()));
         let tasks = [listening.abort_handle(), sending.abort_handle()];
         Ok(Postgres { pool, notifications: notifications.clone(), commits: commits.clone(), notifier, tasks })
     }
@@ -91,7 +96,9 @@ impl Postgres {
         let mut left = ATTEMPTS_MAX;
         loop {
             left -= 1;
-            let once = timeout(ATTEMPT_TIMEOUT, self.once(begin, arguments, operation));
+            // Has its own time limits: waiting for a connection may take longer than an attempt.
+            let connected = self.pool.acquire().await?;
+            let once = timeout(ATTEMPT_TIMEOUT, self.once(connected, begin, arguments, operation));
             match once.await {
                 Ok(Err(AttemptError { may_retry: true, .. })) if left > 0 => {}
                 Ok(done) => return done.map_err(|failure| failure.error),
@@ -105,6 +112,7 @@ impl Postgres {
 
     async fn once<A, R>(
         &self,
+        (mut connection, permit): (PostgresConnection, Permit),
         begin: &'static str,
         arguments: &A,
         operation: Operation<A, R>,
@@ -113,7 +121,6 @@ impl Postgres {
         A: Send + Sync + 'static,
         R: Send + 'static,
     {
-        let (mut connection, permit) = self.pool.acquire().await?;
         connection.begin = Some(begin);
         let mut tx = Tx::new(tx::Connection::Postgres(connection));
         let performed = operation(&mut tx, arguments).await;

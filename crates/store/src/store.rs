@@ -30,12 +30,24 @@ use crate::tx::Operation;
 /// timeout.
 const UNAVAILABLE_MAX: usize = 3;
 
+/// The default of [`Options::connections`]. PostgreSQL slows down with many active connections.
+const CONNECTIONS_DEFAULT: usize = 12;
+
 /// Options for [`Store::open`].
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Takes an exclusive lock on a SQLite database; opening fails if another coordinator holds it.
     /// PostgreSQL ignores this option.
     pub is_exclusive: bool,
+    /// Maximum number of connections to PostgreSQL for transactions. One more listens for notifications, if the server
+    /// allows it.
+    pub connections: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { is_exclusive: false, connections: CONNECTIONS_DEFAULT }
+    }
 }
 
 /// A handle to the database. Clones share the same connections.
@@ -69,7 +81,9 @@ impl Store {
                 Database::Sqlite(opened?)
             }
             Address::Postgres(address) => {
-                Database::Postgres(Box::new(Postgres::open(&address, &notifications, &commits).await?))
+                let connections = options.connections;
+                let opened = Postgres::open(&address, connections, &notifications, &commits).await?;
+                Database::Postgres(Box::new(opened))
             }
         };
         Ok(Store { database: Arc::new(database), notifications, commits })

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use crate::folder::TestFolder;
+use crate::wait::wait_until;
 
 /// The account that runs the server, which refuses to run as root. It is also the database user.
 const ACCOUNT: &str = "postgres";
@@ -80,6 +81,33 @@ impl PostgresServer {
         format!("postgres://{ACCOUNT}@127.0.0.1:{}/{name}", self.port)
     }
 
+    /// Returns the port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Creates a user with a password and returns the user's URL of a database, without the password. The server asks
+    /// this user for the password.
+    pub fn create_user(&self, name: &str, password: &str, database: &str) -> String {
+        let database = database.rsplit('/').next().unwrap_or_default();
+        self.query(database, &format!("CREATE ROLE {name} LOGIN PASSWORD '{password}'"));
+        self.query(database, &format!("ALTER DATABASE {database} OWNER TO {name}"));
+        let rules = self.data().join("pg_hba.conf");
+        let others = fs::read_to_string(&rules).expect("the access rules");
+        let own =
+            format!("host all {name} 127.0.0.1/32 scram-sha-256\nhost all {name} ::1/128 scram-sha-256\n");
+        fs::write(&rules, own + &others).expect("the access rules");
+        self.query(database, "SELECT pg_reload_conf()");
+        let count = format!("SELECT count(*) FROM pg_hba_file_rules WHERE '{name}' = ANY(user_name)");
+        wait_until("the server has read its access rules", || self.query(database, &count) == [["2"]]);
+        format!("postgres://{name}@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Returns the server's log.
+    pub fn log_text(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.log()).unwrap_or_default()).into_owned()
+    }
+
     /// Runs a query in a database, given by its name or URL, and returns the rows with their columns as text.
     pub fn query(&self, database: &str, sql: &str) -> Vec<Vec<String>> {
         let database = database.rsplit('/').next().unwrap_or_default();
@@ -93,8 +121,7 @@ impl PostgresServer {
 
     /// Returns the reports of deadlocks from the server's log.
     pub fn deadlocks(&self) -> Vec<String> {
-        let log = fs::read(self.log()).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log).into_owned();
+        let log = self.log_text();
         let reports = log.split("deadlock detected").skip(1);
         reports.map(|text| text.lines().take(DEADLOCK_LINES).collect::<Vec<_>>().join("\n")).collect()
     }

@@ -8,6 +8,9 @@ pub const SLIPFORM_URL: &str = "SLIPFORM_URL";
 /// API token that commands and runners send to the coordinator.
 pub const SLIPFORM_TOKEN: &str = "SLIPFORM_TOKEN";
 
+/// Database of the coordinator: a file, `sqlite:FILE` or `postgres://…`.
+pub const SLIPFORM_DB: &str = "SLIPFORM_DB";
+
 /// Log level on standard error: `off`, `error`, `warn`, `info`, `debug` or `trace`.
 pub const SLIPFORM_LOG: &str = "SLIPFORM_LOG";
 
@@ -40,6 +43,12 @@ pub const OLLAMA_HOST: &str = "OLLAMA_HOST";
 
 /// Model of the backend `ollama`.
 pub const OLLAMA_MODEL: &str = "OLLAMA_MODEL";
+
+/// Password of the PostgreSQL database.
+pub const PGPASSWORD: &str = "PGPASSWORD";
+
+/// Password file for the PostgreSQL database.
+pub const PGPASSFILE: &str = "PGPASSFILE";
 
 /// Default of the contract option `max_retries`, 0 to 10.
 pub const SCHEMA_ENFORCEMENT_MAX_RETRIES: &str = "SCHEMA_ENFORCEMENT_MAX_RETRIES";
@@ -81,9 +90,10 @@ pub const LANG: &str = "LANG";
 pub const TMPDIR: &str = "TMPDIR";
 
 /// All of them.
-pub const ALL: [&str; 26] = [
+pub const ALL: [&str; 29] = [
     SLIPFORM_URL,
     SLIPFORM_TOKEN,
+    SLIPFORM_DB,
     SLIPFORM_LOG,
     SLIPFORM_MODEL,
     SLIPFORM_MODEL_DIR,
@@ -95,6 +105,8 @@ pub const ALL: [&str; 26] = [
     ANTHROPIC_MODEL,
     OLLAMA_HOST,
     OLLAMA_MODEL,
+    PGPASSWORD,
+    PGPASSFILE,
     SCHEMA_ENFORCEMENT_MAX_RETRIES,
     SCHEMA_ENFORCEMENT_EXTRACT_JSON,
     OTEL_EXPORTER_OTLP_ENDPOINT,

@@ -10,9 +10,10 @@ use std::time::Duration;
 use slipform_types::with_hex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{interval, sleep, timeout};
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+use tokio_postgres::AsyncMessage;
 
-use super::pool::CONNECT_TIMEOUT;
+use super::pool::{CONNECT_TIMEOUT, Pool};
+use super::target::Target;
 use crate::error::Error;
 
 /// Collects the notifications of several commits into one.
@@ -25,6 +26,9 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const BACK_OFF: Duration = Duration::from_millis(100);
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 
+/// Delay before listening again after the server has reached its connection limit. Subscribers poll meanwhile.
+const LIMIT_PAUSE: Duration = Duration::from_secs(30);
+
 /// Returns a random id, by which this store recognizes its own notifications.
 pub(crate) fn sender_id() -> Result<String, Error> {
     let mut bytes = [0; 8];
@@ -35,7 +39,12 @@ pub(crate) fn sender_id() -> Result<String, Error> {
 }
 
 /// Forwards notifications of other processes to subscribers, forever.
-pub(crate) async fn listen(config: Config, sender_id: String, notifications: Arc<watch::Sender<u64>>) {
+pub(crate) async fn listen(
+    target: Target,
+    sender_id: String,
+    notifications: Arc<watch::Sender<u64>>,
+    refusals: watch::Receiver<u64>,
+) {
     let notify_subscribers = || notifications.send_modify(|number| *number += 1);
     let ticking = async {
         let mut interval = interval(POLL_INTERVAL);
@@ -47,19 +56,27 @@ pub(crate) async fn listen(config: Config, sender_id: String, notifications: Arc
     let listening = async {
         let mut back_off = BACK_OFF;
         loop {
-            if listen_once(&config, &sender_id, &notify_subscribers).await {
-                back_off = BACK_OFF;
+            let mut refusals = refusals.clone();
+            refusals.mark_unchanged();
+            tokio::select! {
+                has_listened = listen_once(&target, &sender_id, &notify_subscribers) => {
+                    if has_listened {
+                        back_off = BACK_OFF;
+                    }
+                    sleep(back_off).await;
+                    back_off = (back_off * 2).min(BACK_OFF_MAX);
+                }
+                // Transactions need the connection more. Dropping it lets one of them connect.
+                Ok(()) = refusals.changed() => sleep(LIMIT_PAUSE).await,
             }
-            sleep(back_off).await;
-            back_off = (back_off * 2).min(BACK_OFF_MAX);
         }
     };
     tokio::join!(ticking, listening);
 }
 
 /// Listens until the connection is lost. Returns whether it had been established.
-async fn listen_once(config: &Config, sender_id: &str, notify_subscribers: &impl Fn()) -> bool {
-    let Ok(Ok((client, mut connection))) = timeout(CONNECT_TIMEOUT, config.connect(NoTls)).await else {
+async fn listen_once(target: &Target, sender_id: &str, notify_subscribers: &impl Fn()) -> bool {
+    let Ok(Ok((client, mut connection))) = timeout(CONNECT_TIMEOUT, target.connect()).await else {
         return false;
     };
     let forward = async {
@@ -75,27 +92,15 @@ async fn listen_once(config: &Config, sender_id: &str, notify_subscribers: &impl
     asked.is_ok()
 }
 
-/// Sends a notification after each wake-up, forever.
-pub(crate) async fn send(config: Config, sender_id: String, wake: Arc<Notify>) {
+/// Sends a notification after each wake-up, forever. It uses a connection of the pool, because a server may allow few.
+pub(crate) async fn send(pool: Arc<Pool>, sender_id: String, wake: Arc<Notify>) {
     let sql = format!("NOTIFY slipform, '{sender_id}'");
-    let mut client: Option<Client> = None;
     loop {
         wake.notified().await;
         sleep(SEND_INTERVAL).await;
-        let current = match client.take().filter(|client| !client.is_closed()) {
-            Some(client) => Some(client),
-            None => connect(&config).await,
-        };
-        if let Some(current) = current
-            && let Ok(Ok(())) = timeout(CONNECT_TIMEOUT, current.batch_execute(&sql)).await
-        {
-            client = Some(current);
+        let Ok((mut connection, permit)) = pool.acquire().await else { continue };
+        if let Ok(Ok(())) = timeout(CONNECT_TIMEOUT, connection.run(&sql)).await {
+            pool.release(connection, permit);
         }
     }
-}
-
-async fn connect(config: &Config) -> Option<Client> {
-    let (client, connection) = timeout(CONNECT_TIMEOUT, config.connect(NoTls)).await.ok()?.ok()?;
-    tokio::spawn(connection);
-    Some(client)
 }

@@ -4,15 +4,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
-use tokio_postgres::{Config, NoTls};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, timeout};
 
-use super::connection::{PostgresConnection, convert_error};
+use super::connection::PostgresConnection;
+use super::target::{ConnectError, Target};
 use crate::error::Error;
-
-/// Maximum number of connections. PostgreSQL slows down with many active connections.
-const CONNECTIONS_MAX: usize = 12;
 
 /// Time limit for waiting for a free connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -20,8 +17,13 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit for establishing a connection.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Maximum time that sent data may stay unacknowledged (`TCP_USER_TIMEOUT`).
-const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
+/// Time limit for waiting while the server has reached its connection limit. Callers get an error after it instead of
+/// an answer that they may not wait for.
+const LIMIT_WAIT: Duration = Duration::from_secs(15);
+
+/// Time between two attempts of the pool to connect to a server that has reached its connection limit. Each attempt
+/// costs both sides a handshake, and delays the operations that have a connection.
+const LIMIT_RETRY: Duration = Duration::from_millis(250);
 
 /// Timeouts in milliseconds. No statement takes long, and an abandoned transaction must not hold its locks.
 const SETTINGS: &str = "SET statement_timeout = 10000; SET idle_in_transaction_session_timeout = 15000; \
@@ -29,36 +31,102 @@ const SETTINGS: &str = "SET statement_timeout = 10000; SET idle_in_transaction_s
 
 /// Connections, opened on demand.
 pub(crate) struct Pool {
-    config: Config,
+    target: Target,
+    size: usize,
     idle: Mutex<Vec<PostgresConnection>>,
     permits: Arc<Semaphore>,
+    /// Wakes a task that waits because the server allows no further connection.
+    released: Notify,
+    /// Increases when the server refuses a connection because of its limit.
+    refusals: watch::Sender<u64>,
+    /// When the server last refused a connection because of its limit; `None` after it accepted one.
+    refused_at: Mutex<Option<Instant>>,
 }
 
 /// The right to use one connection.
 pub(crate) type Permit = OwnedSemaphorePermit;
 
 impl Pool {
-    pub(crate) fn new(config: Config) -> Pool {
-        let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        Pool { config, idle: Mutex::default(), permits }
+    pub(crate) fn new(target: Target, size: usize) -> Pool {
+        let size = size.clamp(1, Semaphore::MAX_PERMITS);
+        Pool {
+            target,
+            size,
+            idle: Mutex::default(),
+            permits: Arc::new(Semaphore::new(size)),
+            released: Notify::new(),
+            refusals: watch::channel(0).0,
+            refused_at: Mutex::default(),
+        }
     }
 
-    /// Returns an idle connection, or opens one.
+    /// Returns an idle connection, or opens one. Waits while the server has reached its connection limit.
     pub(crate) async fn acquire(&self) -> Result<(PostgresConnection, Permit), Error> {
         let permit = match timeout(ACQUIRE_TIMEOUT, self.permits.clone().acquire_owned()).await {
             Ok(Ok(permit)) => permit,
             _ => {
                 return Err(Error::Unavailable(format!(
-                    "overloaded: all {CONNECTIONS_MAX} connections were in use for {} seconds",
+                    "overloaded: all {} connections were in use for {} seconds",
+                    self.size,
                     ACQUIRE_TIMEOUT.as_secs()
                 )));
             }
         };
-        let idle = self.idle().pop();
-        match idle {
-            Some(connection) => Ok((connection, permit)),
-            None => Ok((self.connect().await?, permit)),
+        let deadline = Instant::now() + LIMIT_WAIT;
+        loop {
+            let idle = self.idle().pop();
+            if let Some(connection) = idle {
+                return Ok((connection, permit));
+            }
+            if self.may_connect() {
+                match self.connect().await {
+                    Ok(connection) => {
+                        *self.refused_at() = None;
+                        return Ok((connection, permit));
+                    }
+                    Err(ConnectError { error, is_limit: true }) => self.report_limit(&error),
+                    Err(ConnectError { error, .. }) => return Err(error),
+                }
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::Unavailable(format!(
+                    "PostgreSQL has reached its connection limit, and no connection became free within {} seconds",
+                    LIMIT_WAIT.as_secs()
+                )));
+            }
+            // Returns at once if a connection was released since the check above.
+            let _ = timeout(LIMIT_RETRY, self.released.notified()).await;
         }
+    }
+
+    /// Returns whether to try to connect. One task of the pool tries again after a refusal.
+    fn may_connect(&self) -> bool {
+        let mut refused_at = self.refused_at();
+        match *refused_at {
+            Some(at) if at.elapsed() < LIMIT_RETRY => false,
+            Some(_) => {
+                *refused_at = Some(Instant::now());
+                true
+            }
+            None => true,
+        }
+    }
+
+    /// Returns a counter of the connections that the server refused because of its limit.
+    pub(crate) fn refusals(&self) -> watch::Receiver<u64> {
+        self.refusals.subscribe()
+    }
+
+    /// Records a refusal because of the server's limit, and logs the first one.
+    fn report_limit(&self, error: &Error) {
+        self.refusals.send_modify(|number| *number += 1);
+        if self.refused_at().replace(Instant::now()).is_none() {
+            tracing::warn!(%error, "PostgreSQL has reached its connection limit; waiting for a free connection");
+        }
+    }
+
+    fn refused_at(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.refused_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a connection to the pool, unless it is broken.
@@ -68,6 +136,7 @@ impl Pool {
             self.idle().push(connection);
         }
         drop(permit);
+        self.released.notify_one();
     }
 
     /// Closes all idle connections.
@@ -75,10 +144,9 @@ impl Pool {
         self.idle().clear();
     }
 
-    async fn connect(&self) -> Result<PostgresConnection, Error> {
+    async fn connect(&self) -> Result<PostgresConnection, ConnectError> {
         let connecting = async {
-            let (client, connection) =
-                self.config.connect(NoTls).await.map_err(|error| convert_error(&error))?;
+            let (client, connection) = self.target.connect().await?;
             // Ends with the client or the server; the client's next call then fails.
             tokio::spawn(connection);
             let mut connection = PostgresConnection::new(client);
@@ -86,7 +154,8 @@ impl Pool {
             Ok(connection)
         };
         timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or_else(|_| {
-            Err(Error::Unavailable(format!("no connection within {} seconds", CONNECT_TIMEOUT.as_secs())))
+            let seconds = CONNECT_TIMEOUT.as_secs();
+            Err(Error::Unavailable(format!("no connection within {seconds} seconds")).into())
         })
     }
 
@@ -102,15 +171,4 @@ impl fmt::Debug for Pool {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Pool").finish_non_exhaustive()
     }
-}
-
-/// Parses a connection URL and sets the timeouts.
-pub(crate) fn config(address: &str) -> Result<Config, Error> {
-    // The message omits the URL because it can contain a password.
-    let mut config: Config = address.parse().map_err(|error| {
-        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        Error::Address(format!("cannot parse the PostgreSQL address{cause}"))
-    })?;
-    config.connect_timeout(CONNECT_TIMEOUT).tcp_user_timeout(UNACKNOWLEDGED_MAX).application_name("slipform");
-    Ok(config)
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use slipform_store::{Error, Options, RegistryKind, Store};
-use slipform_testkit::{PostgresServer, execute};
+use slipform_testkit::{PostgresServer, execute, wait_until};
+
+use crate::support::connect;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn store_survives_server_restart() {
@@ -50,4 +52,69 @@ async fn unreachable_server_fails_quickly() {
     assert!(begun.elapsed() < Duration::from_secs(10));
     let wrong = Store::open("postgres://host:notaport/x", &Options::default()).await;
     assert!(matches!(wrong, Err(Error::Address(_))), "{wrong:?}");
+}
+
+/// Adds this many entries at once, and returns the errors.
+async fn add_concurrently(store: &Store, prefix: &str, count: usize) -> Vec<Error> {
+    let tasks: Vec<_> = (0..count)
+        .map(|number| {
+            let (store, name) = (store.clone(), format!("{prefix}-{number}"));
+            tokio::spawn(async move { store.add(RegistryKind::Agents, &name, "{}").await })
+        })
+        .collect();
+    let mut errors = Vec::new();
+    for task in tasks {
+        errors.extend(task.await.unwrap().err());
+    }
+    errors
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pool_of_one_connection_serves_concurrent_operations_and_notifies() {
+    let Some(server) = PostgresServer::start() else { return };
+    let (address, options) =
+        (server.create_database("one"), Options { connections: 1, ..Options::default() });
+    let store = Store::open(&address, &options).await.unwrap();
+    let other = Store::open(&address, &options).await.unwrap();
+    let mut notifications = other.notifications();
+    assert!(add_concurrently(&store, "one", 60).await.is_empty());
+    assert_eq!(other.entries(RegistryKind::Agents).await.unwrap().len(), 60);
+    notifications.changed().await.unwrap();
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'slipform'";
+    let connections: u32 = server.query(&address, count)[0][0].parse().unwrap();
+    assert!(connections <= 4, "two pools of one and two listeners, not {connections}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connection_limit_of_the_server_delays_operations_instead_of_failing_them() {
+    let Some(server) = PostgresServer::start() else { return };
+    let address = server.create_database("limited");
+    let limited = server.create_user("one", "not-checked", &address).replace("one@", "one:not-checked@");
+    server.query(&address, "ALTER ROLE one CONNECTION LIMIT 1");
+    let store = Store::open(&limited, &Options::default()).await.unwrap();
+    let errors = add_concurrently(&store, "limited", 60).await;
+    assert!(errors.is_empty(), "{errors:?}");
+
+    // The listener must not keep the only connection when all of them have to be opened again.
+    for round in 0..3 {
+        server.crash();
+        server.restart();
+        let errors = add_concurrently(&store, &format!("round-{round}"), 20).await;
+        assert!(errors.is_empty(), "{errors:?}");
+    }
+    assert_eq!(store.entries(RegistryKind::Agents).await.unwrap().len(), 120);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn store_opens_when_another_program_frees_a_connection() {
+    let Some(server) = PostgresServer::start() else { return };
+    let address = server.create_database("taken");
+    let limited = server.create_user("one", "not-checked", &address).replace("one@", "one:not-checked@");
+    server.query(&address, "ALTER ROLE one CONNECTION LIMIT 1");
+    let (other, connection) = connect(&limited).await;
+    let opening = tokio::spawn(async move { Store::open(&limited, &Options::default()).await });
+    wait_until("the server has refused a connection", || server.log_text().contains("too many connections"));
+    drop(other);
+    connection.await.unwrap();
+    opening.await.unwrap().unwrap().ping().await.unwrap();
 }

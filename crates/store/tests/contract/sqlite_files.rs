@@ -13,7 +13,7 @@ use slipform_types::{RunId, RunStatus, SessionId};
 
 use crate::support;
 
-const EXCLUSIVE: Options = Options { is_exclusive: true };
+const EXCLUSIVE: Options = Options { is_exclusive: true, connections: 1 };
 
 /// A temporary folder.
 struct Folder(TestFolder);
