@@ -66,7 +66,7 @@ impl Client {
     /// Returns `InvalidRequest` if the URL is not an HTTP or HTTPS URL.
     pub fn new(connection: &Connection) -> Result<Client, Error> {
         let invalid = |reason: String| {
-            let message = format!("invalid coordinator URL `{}`: {reason}", connection.url);
+            let message = format!("invalid coordinator URL `{}`: {reason}", shown_url(&connection.url));
             Error::new(Code::InvalidRequest, message)
         };
         let mut text = connection.url.trim().trim_end_matches('/').to_owned();
@@ -74,6 +74,11 @@ impl Client {
         let base = Url::parse(&text).map_err(|error| invalid(format!("{error}; use http://HOST:PORT")))?;
         if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
             return Err(invalid("use http://HOST:PORT or https://HOST:PORT".to_owned()));
+        }
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err(invalid(
+                "remove the user name and password before the host; coordinators accept tokens".to_owned(),
+            ));
         }
         // Fails if a provider is already installed, which works as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -204,6 +209,14 @@ impl Client {
         }
         Error::new(Code::Unavailable, message)
     }
+}
+
+/// Returns a URL for messages, without the user name and password before the host.
+pub fn shown_url(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    // A password may contain a slash, so the last `@` counts, wherever it is.
+    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
 }
 
 trait JsonBody {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use slipform_agents::contract::EnvironmentDefaults;
-use slipform_api::{CallerApi, Client, Connection};
+use slipform_api::{CallerApi, Client, Connection, shown_url};
 use slipform_coordinator::AppOptions;
 use slipform_types::env;
 
@@ -131,7 +131,8 @@ pub(crate) fn client(server: Option<&str>) -> Result<Option<Client>> {
             );
         }
         if !url.contains("://") {
-            bail!("`{url}` is not a coordinator URL; write http://HOST:PORT or https://HOST:PORT");
+            let shown = shown_url(&url);
+            bail!("`{shown}` is not a coordinator URL; write http://HOST:PORT or https://HOST:PORT");
         }
         let client = Client::new(&Connection { url, token: token.clone() })?;
         // The user who runs a server of this project is its administrator and needs no token of their own.
@@ -150,7 +151,7 @@ pub(crate) fn client(server: Option<&str>) -> Result<Option<Client>> {
         return connect(url.to_owned()).map(Some);
     }
     let Some(url) = environment(URL_VARIABLE).filter(|url| !url.is_empty()) else { return Ok(None) };
-    let client = connect(url.clone()).with_context(|| format!("{URL_VARIABLE} is `{url}`"))?;
+    let client = connect(url.clone()).with_context(|| format!("{URL_VARIABLE} is `{}`", shown_url(&url)))?;
     Ok(Some(client.named_by(URL_VARIABLE)))
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use slipform_agents::placeholders::{FillContext, Filled, fill};
 use slipform_api::Assignment;
@@ -28,14 +28,36 @@ pub(crate) struct LocalResources {
     backend: Option<String>,
     /// Keys and tokens of this process, which the runner redacts from events.
     secrets: Secrets,
+    /// Variables of this process that agents must not name.
+    private_variables: Vec<String>,
     /// Connected backends by name. Runs share their connections, concurrency limits and loaded weights.
     connected: tokio::sync::Mutex<HashMap<String, LadderRung>>,
 }
 
 impl LocalResources {
     pub(crate) fn new(project: PathBuf, settings: Settings, backend: Option<String>) -> LocalResources {
-        let secrets = secrets::collect(&settings.backends).with(admin_token::read(&project));
-        LocalResources { project, settings, backend, secrets, connected: tokio::sync::Mutex::default() }
+        // `Settings::read` has installed the keys of backends.
+        let secrets = secrets::known().with(admin_token::read(&project));
+        let (private_variables, connected) = (Vec::new(), tokio::sync::Mutex::default());
+        LocalResources { project, settings, backend, secrets, private_variables, connected }
+    }
+
+    /// Refuses agents that name one of these variables: their programs must not see the database's password.
+    pub(crate) fn without_variables(self, private_variables: Vec<String>) -> LocalResources {
+        LocalResources { private_variables, ..self }
+    }
+
+    /// Checks that an agent names no private variable. Placeholders need a variable that `env` names.
+    fn check_variables(&self, blueprint: &Blueprint) -> Result<()> {
+        let private = blueprint.env.iter().find(|name| self.private_variables.contains(name));
+        match private {
+            Some(name) => bail!(
+                "agent `{}`: `env` names `{name}`, which is reserved for the password of this server's database; give \
+                 the agent a variable of its own",
+                blueprint.name
+            ),
+            None => Ok(()),
+        }
     }
 
     /// Returns the runner details for the coordinator: names, kinds and models of backends, without keys and URLs.
@@ -69,6 +91,7 @@ impl LocalResources {
     }
 
     async fn resources(&self, assignment: &Assignment) -> Result<Resources> {
+        self.check_variables(&assignment.journal.start.blueprint)?;
         let first_run = &assignment.journal.first_run;
         let Filled { blueprint, journaled, command, mcp_servers } = fill(
             &assignment.journal.start.blueprint,

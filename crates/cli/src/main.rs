@@ -12,6 +12,7 @@
 //! - `check`, `jsonl`: `slipform check` for one and for many texts
 //! - `coordinator`: the coordinator of a command, in this process or over HTTP, behind one trait
 //! - `local_coordinator`, `admin_token`: the store of this project with its runner, and the token of a local server
+//! - `database`: the address of the coordinator's database, its password, and waiting for PostgreSQL
 //! - `backends`, `local_resources`: connected backends, and everything else that runs in this process use
 //! - `run`: `slipform run` and `slipform orchestrate`
 //! - `waiting`: waits for runs and stops them
@@ -34,6 +35,7 @@ mod arguments;
 mod backends;
 mod check;
 mod coordinator;
+mod database;
 mod exit;
 mod jsonl;
 mod local_coordinator;
@@ -79,6 +81,9 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return output::usage(&error),
     };
+    if let Err(error) = database::hide_argument(arguments.command.database()) {
+        return output::failure(&error);
+    }
     let outcome = match arguments.command {
         Command::Check(check) if check.jsonl.is_some() => jsonl::run(&check),
         Command::Check(check) => check::run(&check),

@@ -54,6 +54,11 @@ pub(crate) fn add(secret: String) {
     *known = Some(known.clone().unwrap_or_default().with([secret]));
 }
 
+/// Returns the secrets that this process redacts.
+pub(crate) fn known() -> Secrets {
+    KNOWN.read().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
+}
+
 /// Returns a JSON value with its secrets redacted.
 pub(crate) fn redact_json(value: serde_json::Value) -> serde_json::Value {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use slipform_coordinator::http::{Server, ServerOptions};
-use slipform_coordinator::{Analytics, App, AppOptions, Registry, Retention, Sweeper, SweeperOptions};
+use slipform_coordinator::{
+    Analytics, App, AppOptions, Registry, Retention, StoreOptions, Sweeper, SweeperOptions,
+};
 use slipform_runner::{Progress, Worker, WorkerOptions};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
@@ -16,6 +18,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::admin_token::Announcement;
 use crate::arguments::Serve;
 use crate::backends::{environment, multi_thread_runtime};
+use crate::database::Database;
 use crate::exit::Exit;
 use crate::local_resources::LocalResources;
 use crate::settings::{ServerSettings, Settings};
@@ -43,11 +46,10 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let settings = Settings::read(&project, &environment)?;
     let listen = arguments.listen.clone().or_else(|| settings.server.listen.clone());
     let listen = parse_listen(listen.as_deref().unwrap_or(LISTEN))?;
-    let database = arguments.db.clone().or_else(|| settings.server.db.clone());
-    let database =
-        database.map_or_else(|| Ok(coordinator::database(&project)), |given| address(&project, &given))?;
-    let registry = Arc::new(Registry::read(&project));
-    let app = App::open(&database, true, registry, options(&settings.server)?).await?;
+    let database = Database::find(&project, arguments.db.as_deref(), &settings.server)?;
+    let Some(app) = open(&database, &project, &settings.server, arguments).await? else {
+        return Ok(Exit::Interrupted);
+    };
     let server_options = server_options(&project, &app, listen).await?;
     let bound = Server::bind(server_options, app.clone()).await?;
     // Commands of the same user find the server and its token while this value exists.
@@ -56,12 +58,15 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     if !arguments.no_runner {
         output::lines(settings.environment_notice());
     }
-    let analytics = analytics::open(&app, &database, &project, &settings.analytics);
+    let analytics = analytics::open(&app, &database.key(), &project, &settings.analytics);
     let sweeper = sweeper(&app, &settings.server);
     let mut background = tokio::spawn(run_background_tasks(app.clone(), sweeper, analytics.clone()));
     let (close, closing) = watch::channel(false);
+    let slots = settings.server.slots.map_or(SLOTS, |slots| slots as usize);
     let mut worker = (!arguments.no_runner).then(|| {
-        let worker = local_worker(&app, &project, settings, bound.address());
+        let private = database.private_variables(&settings.server);
+        let resources = LocalResources::new(project.clone(), settings, None).without_variables(private);
+        let worker = local_worker(&app, resources, slots, bound.address());
         tokio::spawn(worker.run(closed(closing.clone())))
     });
     let server = tokio::spawn(bound.run(closed(closing)));
@@ -85,6 +90,23 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
         analytics.catch_up().await;
     }
     Ok(Exit::Valid)
+}
+
+/// Opens the database, or returns `None` if a signal ends the command while it waits.
+async fn open(
+    database: &Database,
+    project: &Path,
+    settings: &ServerSettings,
+    arguments: &Serve,
+) -> Result<Option<App>> {
+    let registry = Arc::new(Registry::read(project));
+    let store = StoreOptions { is_exclusive: true, ..settings.store_options() };
+    let limit = arguments.db_wait.map(|seconds| Duration::from_secs(seconds.into()));
+    let opening = database.open_when_reachable(&store, registry, options(settings)?, limit);
+    tokio::select! {
+        opened = opening => opened.map(Some),
+        interrupted = signals::interrupted() => interrupted.map(|()| None),
+    }
 }
 
 /// Returns the options of the HTTP server: a token is required unless it listens on a loopback address.
@@ -123,9 +145,7 @@ fn sweeper(app: &App, settings: &ServerSettings) -> Sweeper {
 }
 
 /// Creates the runner of this process, which calls the coordinator without HTTP.
-fn local_worker(app: &App, project: &Path, settings: Settings, address: SocketAddr) -> Worker {
-    let slots = settings.server.slots.map_or(SLOTS, |slots| slots as usize);
-    let resources = LocalResources::new(project.to_owned(), settings, None);
+fn local_worker(app: &App, resources: LocalResources, slots: usize, address: SocketAddr) -> Worker {
     let options = WorkerOptions {
         name: format!("serve {address}"),
         slots,
@@ -188,36 +208,16 @@ fn parse_listen(given: &str) -> Result<SocketAddr> {
     parsed.map_err(|_| anyhow!("invalid listen address `{given}`; write ADDRESS:PORT, such as {LISTEN}"))
 }
 
-/// The URL schemes of supported databases.
-const STORES: [&str; 3] = ["sqlite", "postgres", "postgresql"];
-
-/// Parses `--db` and `server.db`: a database URL, or the path of a SQLite file.
-pub(crate) fn address(project: &Path, given: &str) -> Result<String> {
-    match given.split_once(':') {
-        None => Ok(format!("sqlite:{}", project.join(given).display())),
-        Some((kind, _)) if STORES.contains(&kind) => Ok(given.to_owned()),
-        // The rest of the URL may contain a password and is not printed.
-        Some((kind, _)) => bail!(
-            "unknown database type `{kind}`; write the path of a file, sqlite:FILE or postgres://USER@HOST/DATABASE"
-        ),
-    }
-}
-
 /// Returns the lines printed at startup: address, database, and the problems of agent and schema files.
-fn startup_lines(app: &App, listen: SocketAddr, database: &str, no_runner: bool) -> Vec<String> {
+fn startup_lines(app: &App, listen: SocketAddr, database: &Database, no_runner: bool) -> Vec<String> {
     let files = app.registry().files();
-    let shown = match database.split_once("://") {
-        // The part before the `@` may contain a password.
-        Some((kind, rest)) => format!("{kind}://{}", rest.rsplit_once('@').map_or(rest, |(_, rest)| rest)),
-        None => database.to_owned(),
-    };
     let runner = if no_runner { "no runner" } else { "runner in this process" };
     let mut lines = vec![
         format!(
             "slipform: listening on http://{listen} ({}, {runner})",
             output::counted(files.agents.len(), "agent")
         ),
-        format!("slipform: storing runs in {shown}"),
+        format!("slipform: storing runs in {}", database.shown()),
     ];
     for (name, file) in &files.agents {
         lines.extend(file.problems.iter().map(|problem| format!("slipform: agent `{name}`: {problem}")));

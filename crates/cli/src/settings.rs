@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
+use slipform_coordinator::StoreOptions;
 use slipform_model::{BackendConfig, connect};
 use slipform_runner::ProjectPolicy;
 use slipform_types::{BackendKind, Blueprint, closest, env};
@@ -32,6 +33,9 @@ const ANTHROPIC_MODEL: &str = "claude-haiku-4-5";
 /// The valid range of `server.lease_seconds`. A shorter lease expires on a busy machine; a longer one delays the recovery
 /// of a dead runner's runs.
 const LEASE_SECONDS: RangeInclusive<u32> = 1..=3_600;
+
+/// The valid range of `server.db_connections`. PostgreSQL itself allows 100 by default.
+const DB_CONNECTIONS: RangeInclusive<u32> = 1..=1_000;
 
 /// The contents of the settings file.
 #[derive(Debug, Default, Deserialize)]
@@ -85,6 +89,10 @@ pub(crate) struct ServerSettings {
     pub(crate) listen: Option<String>,
     /// The database: `sqlite:PATH` or `postgres://…`.
     pub(crate) db: Option<String>,
+    /// The name of the variable with the database address, for an address with a password.
+    pub(crate) db_env: Option<String>,
+    /// The maximum number of connections to PostgreSQL for transactions, 1 to 1000; default 12.
+    pub(crate) db_connections: Option<u32>,
     /// The number of concurrent runs of the runner in the same process.
     pub(crate) slots: Option<u32>,
     /// The time without a heartbeat after which a runner's runs return to the queue, in seconds, 1 to 3600; default 15. A
@@ -94,6 +102,42 @@ pub(crate) struct ServerSettings {
     pub(crate) retention_days: Option<u32>,
     /// The maximum number of ended sessions to keep; unlimited if not set.
     pub(crate) retention_sessions: Option<u32>,
+}
+
+impl ServerSettings {
+    /// Returns the options of the store.
+    pub(crate) fn store_options(&self) -> StoreOptions {
+        let default = StoreOptions::default();
+        let connections = self.db_connections.map_or(default.connections, |count| count as usize);
+        StoreOptions { connections, ..default }
+    }
+
+    fn check(&self) -> Result<()> {
+        if let Some(seconds) = self.lease_seconds.filter(|seconds| !LEASE_SECONDS.contains(seconds)) {
+            let (shortest, longest) = LEASE_SECONDS.into_inner();
+            bail!("{FILE}: server.lease_seconds is {seconds}; set it to {shortest} to {longest} seconds");
+        }
+        if let Some(count) = self.db_connections.filter(|count| !DB_CONNECTIONS.contains(count)) {
+            let (fewest, most) = DB_CONNECTIONS.into_inner();
+            bail!("{FILE}: server.db_connections is {count}; set it to {fewest} to {most}");
+        }
+        if self.db.is_some() && self.db_env.is_some() {
+            bail!("{FILE}: server.db and server.db_env are both set; remove one of them");
+        }
+        // Not repeated in the message: it may be the address itself, with its password.
+        if self.db_env.as_deref().is_some_and(|name| !is_variable_name(name)) {
+            bail!(
+                "{FILE}: server.db_env is not the name of a variable; write a name such as SLIPFORM_DATABASE, and export \
+                 the variable with the address"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn is_variable_name(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    !name.is_empty() && name.bytes().all(is_part) && !name.as_bytes()[0].is_ascii_digit()
 }
 
 /// The validated settings of a project.
@@ -156,10 +200,7 @@ impl Settings {
     }
 
     fn check(&self) -> Result<()> {
-        if let Some(seconds) = self.server.lease_seconds.filter(|seconds| !LEASE_SECONDS.contains(seconds)) {
-            let (shortest, longest) = LEASE_SECONDS.into_inner();
-            bail!("{FILE}: server.lease_seconds is {seconds}; set it to {shortest} to {longest} seconds");
-        }
+        self.server.check()?;
         if self.tools.commands.iter().any(|command| command.trim().is_empty()) {
             bail!(
                 "{FILE}: tools.commands contains an empty command; write the first words of a command, such as \

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
-use slipform_coordinator::{App, Registry, Scope, TokenRecord, TokenRequest};
+use slipform_coordinator::{App, Registry, Scope, StoreOptions, TokenRecord, TokenRequest};
 use slipform_types::timestamp;
 
 use crate::arguments::{Token, TokenCommand};
 use crate::backends::{self, environment};
+use crate::database::Database;
 use crate::exit::Exit;
 use crate::settings::Settings;
-use crate::{coordinator, output, serve};
+use crate::{coordinator, output};
 
 /// The longest lifetime of a token: 100 years.
 const LIFETIME_MAX_SECONDS: u64 = 100 * 366 * 86_400;
@@ -36,11 +37,10 @@ pub(crate) fn run(arguments: &Token) -> Result<Exit> {
 async fn open(given: Option<&str>) -> Result<App> {
     let project = std::env::current_dir().context("cannot read the current folder")?;
     let settings = Settings::read(&project, &environment)?;
-    let database = given.map(str::to_owned).or(settings.server.db);
-    let database = database
-        .map_or_else(|| Ok(coordinator::database(&project)), |given| serve::address(&project, &given))?;
+    let database = Database::find(&project, given, &settings.server)?;
     let registry = Arc::new(Registry::read(Path::new("")));
-    Ok(App::open(&database, false, registry, coordinator::options()?).await?)
+    let store = StoreOptions { connections: 1, ..StoreOptions::default() };
+    database.open(&store, registry, coordinator::options()?).await
 }
 
 /// Checks what a new token is to permit.

@@ -4,7 +4,8 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Args)]
 pub(crate) struct Token {
-    /// Database of the coordinator: a file, sqlite:FILE or postgres://… [default: .slipform/slipform.db]
+    /// Database of the coordinator: a file, sqlite:FILE or postgres://… [env: SLIPFORM_DB] [default:
+    /// .slipform/slipform.db]
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) db: Option<String>,
     #[command(subcommand)]

@@ -18,6 +18,7 @@ mod changes;
 mod check;
 mod child_agents;
 mod coordinators;
+mod database;
 mod docs;
 mod edits;
 mod embedded;

@@ -8,9 +8,12 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 /// Variables of the developer's environment that would change a test's outcome. [`Project::command`] removes them.
-const CLEARED_VARIABLES: [&str; 14] = [
+const CLEARED_VARIABLES: [&str; 17] = [
     "SLIPFORM_URL",
     "SLIPFORM_TOKEN",
+    "SLIPFORM_DB",
+    "PGPASSWORD",
+    "PGPASSFILE",
     "SLIPFORM_MODEL",
     "SLIPFORM_MODEL_DIR",
     "OPENAI_BASE_URL",
