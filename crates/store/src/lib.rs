@@ -10,7 +10,8 @@
 //! - `tx`: a transaction of either database; statements, parameters and rows.
 //! - `dialect`: the SQL fragments that differ between the databases.
 //! - `sqlite`: one writer thread with group commit, reader threads, and WAL checkpoints.
-//! - `postgres`: the connection pool, retries, and `LISTEN`/`NOTIFY` between coordinators.
+//! - `postgres`: addresses and passwords, TLS, the connection pool, retries, and `LISTEN`/`NOTIFY` between
+//!   coordinators.
 //! - `schema`: the migrations (SQL in `migrations/`).
 //! - `address`, `error`: store URLs and [`Error`].
 //!

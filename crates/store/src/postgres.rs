@@ -6,6 +6,7 @@ mod notify;
 mod password;
 mod pool;
 pub(crate) mod target;
+mod tls;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -41,15 +41,18 @@
 //! - `folder`: a [`TestFolder`] is a temporary folder. `external`: finds data and programs outside the repository.
 //! - `grandchild`: a [`Grandchild`] is a process whose lifetime a test observes.
 //! - `postgres`: a [`PostgresServer`] that a test can crash.
+//! - `certificates` (feature `certificates`): a `TestAuthority` issues certificates for tests of TLS.
 //! - `store` (feature `store`): a `TestStore` is a store with its own database.
 //! - `coordinator` (feature `server`): a `TestServer` is a coordinator on a real socket.
 //!
 //! HTTP is read and written by hand, because faults concern single bytes and the time at which they are sent.
 //!
-//! Not in this crate: TLS, HTTP/2, chunked request bodies, and assertions about requests.
+//! Not in this crate: a model server with TLS, HTTP/2, chunked request bodies, and assertions about requests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "for tests only")]
 
+#[cfg(feature = "certificates")]
+mod certificates;
 mod connection;
 #[cfg(feature = "server")]
 mod coordinator;
@@ -74,6 +77,8 @@ mod store;
 mod wait;
 mod wire;
 
+#[cfg(feature = "certificates")]
+pub use certificates::{TestAuthority, TestCertificate, self_signed};
 #[cfg(feature = "server")]
 pub use coordinator::TestServer;
 pub use external::{corpus, mcp_python};

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -101,6 +101,21 @@ impl PostgresServer {
         let count = format!("SELECT count(*) FROM pg_hba_file_rules WHERE '{name}' = ANY(user_name)");
         wait_until("the server has read its access rules", || self.query(database, &count) == [["2"]]);
         format!("postgres://{name}@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Makes the server offer TLS with this certificate and private key (PEM).
+    pub fn use_certificate(&self, certificate: &str, key: &str) {
+        for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+            let path = self.data().join(name);
+            fs::write(&path, text).expect("the data folder");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("the data folder");
+            if self.is_root {
+                run(Command::new("chown").arg(ACCOUNT).arg(&path));
+            }
+        }
+        self.query("postgres", "ALTER SYSTEM SET ssl = on");
+        self.query("postgres", "SELECT pg_reload_conf()");
+        wait_until("the server offers TLS", || self.query("postgres", "SHOW ssl") == [["on"]]);
     }
 
     /// Returns the server's log.

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use tokio_postgres::config::Host;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
+use tokio_postgres::{Client, Config, Connection, Socket};
 
 use super::connection::convert_error;
 use super::password::{self, Found};
 use super::pool::CONNECT_TIMEOUT;
+use super::tls::{self, Connector, EncryptedStream};
 use crate::error::Error;
 
 /// Maximum time that sent data may stay unacknowledged (`TCP_USER_TIMEOUT`).
@@ -21,9 +21,10 @@ pub(crate) const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 /// A server, and how to connect to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    pub(crate) config: Config,
+    config: Config,
+    tls: Connector,
     /// Where to put the password, for a server that asks for one. `None` if there is a password.
-    pub(crate) password_advice: Option<String>,
+    password_advice: Option<String>,
 }
 
 impl Target {
@@ -34,6 +35,10 @@ impl Target {
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_user_timeout(UNACKNOWLEDGED_MAX)
             .application_name("slipform");
+        add_host_names(&mut config);
+        let mode = own.mode.unwrap_or_default();
+        config.ssl_mode(if is_socket(&config) { SslMode::Disable } else { mode.negotiation() });
+        let tls = Connector::new(mode, own.roots.as_deref(), environment)?;
         let password_advice = match config.get_password() {
             Some(_) => None,
             None => match password::find(&config, own.password_file, environment) {
@@ -44,12 +49,23 @@ impl Target {
                 Found::Nothing(advice) => Some(advice),
             },
         };
-        Ok(Target { config, password_advice })
+        Ok(Target { config, tls, password_advice })
     }
 
     /// Connects. The caller has to poll the connection.
-    pub(crate) async fn connect(&self) -> Result<(Client, Connection<Socket, NoTlsStream>), ConnectError> {
-        self.config.connect(NoTls).await.map_err(|error| self.convert_error(&error))
+    pub(crate) async fn connect(
+        &self,
+    ) -> Result<(Client, Connection<Socket, EncryptedStream<Socket>>), ConnectError> {
+        let connected = self.config.connect(self.tls.clone()).await;
+        let connected = match connected {
+            // As in libpq: the server may offer TLS that does not work, or refuse this user with TLS.
+            Err(error) if self.config.get_ssl_mode() == SslMode::Prefer && may_work_without_tls(&error) => {
+                let mut config = self.config.clone();
+                config.ssl_mode(SslMode::Disable).connect(self.tls.clone()).await
+            }
+            connected => connected,
+        };
+        connected.map_err(|error| self.convert_error(&error))
     }
 
     fn convert_error(&self, error: &tokio_postgres::Error) -> ConnectError {
@@ -59,10 +75,28 @@ impl Target {
             Some(advice) if cause == "password missing" => {
                 Error::Unsuitable(format!("PostgreSQL asks for a password, and none is configured; {advice}"))
             }
-            _ => convert_error(error),
+            _ => tls::refusal(error).map_or_else(|| convert_error(error), Error::Unsuitable),
         };
         ConnectError { error, is_limit }
     }
+}
+
+fn may_work_without_tls(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION) || tls::refusal(error).is_some()
+}
+
+/// Uses the addresses of hosts without a name as their names, which TLS needs.
+fn add_host_names(config: &mut Config) {
+    if config.get_hosts().is_empty() {
+        for address in config.get_hostaddrs().to_vec() {
+            config.host(address.to_string());
+        }
+    }
+}
+
+/// Whether the server is reached by a socket on this machine, where PostgreSQL does not use TLS.
+fn is_socket(config: &Config) -> bool {
+    config.get_hosts().iter().all(|host| !matches!(host, Host::Tcp(_)))
 }
 
 /// Why a connection could not be established.
@@ -83,6 +117,8 @@ impl From<Error> for ConnectError {
 #[derive(Debug, Default)]
 struct OwnParameters {
     password_file: Option<PathBuf>,
+    mode: Option<tls::Mode>,
+    roots: Option<String>,
 }
 
 struct Parsed {
@@ -97,6 +133,8 @@ fn parse(address: &str) -> Result<Parsed, Error> {
     let mut others = Vec::new();
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
         match parameter.split_once('=') {
+            Some(("sslmode", value)) => own.mode = Some(tls::Mode::read(&decode(value)?)?),
+            Some(("sslrootcert", value)) => own.roots = Some(decode(value)?),
             Some(("passfile", value)) => own.password_file = Some(PathBuf::from(decode(value)?)),
             _ => others.push(parameter),
         }

@@ -17,6 +17,7 @@ mod listing;
 mod migration;
 mod park;
 mod postgres_server;
+mod postgres_tls;
 mod records;
 mod sqlite_files;
 mod stats;
