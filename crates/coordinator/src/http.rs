@@ -6,7 +6,7 @@
 //! all errors into responses.
 //!
 //! Modules, in reading order:
-//! - `server`, `connection`, `write_timeout`: accept and serve connections; shutdown.
+//! - `server`, `tls`, `connection`, `write_timeout`: accept, encrypt and serve connections; shutdown.
 //! - `guard`, `origin`, `tokens`: authentication and authorization.
 //! - `router`, `limits`, `context`, `extract`: routes, concurrency limits, shared state, request parsing.
 //! - `runs`, `sessions`, `events`, `agents`, `schemas`, `check`, `runner`, `operations`: the handlers.
@@ -34,8 +34,10 @@ mod schemas;
 mod server;
 mod sessions;
 mod stream;
+mod tls;
 mod tokens;
 mod write_timeout;
 
 pub use openapi::openapi;
 pub use server::{Bound, Server, ServerOptions};
+pub use tls::TlsFiles;

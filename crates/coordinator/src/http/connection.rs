@@ -14,12 +14,11 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::context::Context;
 use super::errors::{ErrorResponse, RETRY_AFTER_SECONDS};
-use super::write_timeout::WriteTimeout;
 use super::{catch_panic, guard};
 
 /// Maximum size of a request head.
@@ -29,11 +28,12 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 const REJECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves requests until the connection closes or the server shuts down.
-pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, context: Arc<Context>, router: Router) {
-    // Sends small responses without delay. An error only costs latency.
-    let _ = stream.set_nodelay(true);
+pub(super) async fn serve<S>(stream: S, peer: SocketAddr, context: Arc<Context>, router: Router)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let options = &context.options;
-    let io = TokioIo::new(WriteTimeout::new(stream, options.write_timeout));
+    let io = TokioIo::new(stream);
     let router = TowerToHyperService::new(router);
     let service = service_fn({
         let context = context.clone();

@@ -13,7 +13,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::context::Context;
-use super::{connection, router};
+use super::tls::{Tls, TlsFiles};
+use super::{connection, router, tls};
 use crate::app::App;
 
 /// Maximum size of a request body. Prompts and schemas are far smaller.
@@ -60,6 +61,8 @@ pub struct ServerOptions {
     pub needs_token: bool,
     /// An `admin` token that is not in the database, for commands on the same machine.
     pub admin_token: Option<String>,
+    /// The certificate for HTTPS; `None` for plain HTTP.
+    pub tls: Option<TlsFiles>,
     /// Maximum size of a request body.
     pub max_body_bytes: usize,
     /// Maximum size of a runner's request body.
@@ -101,6 +104,7 @@ impl ServerOptions {
             listen,
             needs_token: !listen.ip().is_loopback(),
             admin_token: None,
+            tls: None,
             max_body_bytes: BODY_BYTES_MAX,
             max_runner_body_bytes: RUNNER_BODY_BYTES_MAX,
             max_connections: CONNECTIONS_MAX,
@@ -123,9 +127,10 @@ impl Server {
     /// [`Tail`](crate::Tail) to be polled.
     ///
     /// # Errors
-    /// Fails if the address cannot be bound.
+    /// Fails if the address cannot be bound, or the certificate cannot be used.
     pub async fn bind(options: ServerOptions, app: App) -> Result<Bound, Error> {
         let listen = options.listen;
+        let tls = options.tls.clone().map(Tls::open).transpose()?.map(Arc::new);
         let refused = |error: std::io::Error| {
             let reason = match error.kind() {
                 ErrorKind::AddrInUse => "the address is in use".to_owned(),
@@ -142,7 +147,7 @@ impl Server {
         let address = listener.local_addr().map_err(refused)?;
         let context = Context::new(app, options);
         let router = router::router(&context);
-        Ok(Bound { listener, address, context, router })
+        Ok(Bound { listener, address, tls, context, router })
     }
 }
 
@@ -151,6 +156,7 @@ impl Server {
 pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
+    tls: Option<Arc<Tls>>,
     context: Arc<Context>,
     router: Router,
 }
@@ -164,7 +170,7 @@ impl Bound {
     /// Serves until `shutdown` completes. Then ends streams and long polls at once, lets requests finish, and
     /// closes the remaining connections after the time limit.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Bound { listener, context, router, .. } = self;
+        let Bound { listener, tls, context, router, .. } = self;
         let permits = Arc::new(Semaphore::new(context.options.max_connections));
         let rejections = Arc::new(Semaphore::new(REJECTIONS_MAX));
         let mut connections = JoinSet::new();
@@ -180,12 +186,14 @@ impl Bound {
                 continue;
             };
             if let Ok(permit) = permits.clone().try_acquire_owned() {
-                let served = connection::serve(stream, peer, context.clone(), router.clone());
+                let served = tls::serve(tls.clone(), stream, peer, context.clone(), router.clone());
                 connections.spawn(async move {
                     served.await;
                     drop(permit);
                 });
-            } else if let Ok(permit) = rejections.clone().try_acquire_owned() {
+            } else if tls.is_none()
+                && let Ok(permit) = rejections.clone().try_acquire_owned()
+            {
                 connections.spawn(async move {
                     connection::reject(stream).await;
                     drop(permit);

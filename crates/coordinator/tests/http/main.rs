@@ -17,4 +17,5 @@ mod runs;
 mod sessions;
 mod streams;
 mod support;
+mod tls;
 mod tokens;
