@@ -13,6 +13,7 @@ use reqwest::{Method, RequestBuilder, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use slipform_types::env;
 
 use crate::error::{Code, Error, ErrorBody};
 use stream::EventStream;
@@ -82,15 +83,26 @@ impl Client {
         }
         // Fails if a provider is already installed, which works as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .build()
-            .map_err(|error| invalid(error.to_string()))?;
+        let http = http_client().build().map_err(|error| invalid(error.to_string()))?;
         let token =
             connection.token.clone().map(|token| -> TokenSource { Arc::new(move || Some(token.clone())) });
         Ok(Client { base, token, named_by: None, http })
+    }
+
+    /// Trusts the certificates of these authorities (PEM), in addition to those of the system.
+    ///
+    /// # Errors
+    /// Returns `InvalidRequest` if the text has no certificate.
+    pub fn with_authorities(self, pem: &[u8]) -> Result<Client, Error> {
+        let invalid = |reason: String| Error::new(Code::InvalidRequest, reason);
+        let authorities =
+            reqwest::Certificate::from_pem_bundle(pem).map_err(|error| invalid(error.to_string()))?;
+        if authorities.is_empty() {
+            return Err(invalid("no PEM certificate found".to_owned()));
+        }
+        let builder = http_client().tls_certs_merge(authorities);
+        let http = builder.build().map_err(|error| invalid(root_cause(&error)))?;
+        Ok(Client { http, ..self })
     }
 
     /// Names the environment variable that set the URL in "cannot reach" errors, because users forget that it
@@ -104,6 +116,11 @@ impl Client {
     #[must_use]
     pub fn with_token_source(self, source: TokenSource) -> Client {
         Client { token: Some(source), ..self }
+    }
+
+    /// Whether the connection is encrypted.
+    pub fn is_https(&self) -> bool {
+        self.base.scheme() == "https"
     }
 
     /// Returns the host and port of the URL.
@@ -197,18 +214,39 @@ impl Client {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Error {
-        let mut reason = error.to_string();
-        let mut source = std::error::Error::source(error);
-        while let Some(cause) = source {
-            reason = cause.to_string();
-            source = cause.source();
-        }
+        let reason = root_cause(error);
         let mut message = format!("cannot reach the coordinator at {}: {reason}", self.address());
+        if reason.contains("UnknownIssuer") {
+            message.push_str(&format!(
+                "; set {} to the PEM file with the certificate of the authority that issued the server's",
+                env::SLIPFORM_CA
+            ));
+        } else if reason.contains("InvalidContentType") {
+            message.push_str("; the server does not use TLS: write http:// instead of https://");
+        }
         if let Some(variable) = self.named_by {
             message.push_str(&format!("; the URL comes from {variable}"));
         }
         Error::new(Code::Unavailable, message)
     }
+}
+
+fn http_client() -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+}
+
+/// Returns the innermost message of an error. The others only repeat the request.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut reason = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        reason = cause.to_string();
+        source = cause.source();
+    }
+    reason
 }
 
 /// Returns a URL for messages, without the user name and password before the host.

@@ -134,14 +134,19 @@ pub(crate) fn client(server: Option<&str>) -> Result<Option<Client>> {
             let shown = shown_url(&url);
             bail!("`{shown}` is not a coordinator URL; write http://HOST:PORT or https://HOST:PORT");
         }
-        let client = Client::new(&Connection { url, token: token.clone() })?;
+        let client = with_authorities(Client::new(&Connection { url, token: token.clone() })?)?;
         // The user who runs a server of this project is its administrator and needs no token of their own.
         let own = client.host_and_port().filter(|_| token.is_none());
         match own.and_then(|(host, port)| admin_token::find(&project, host, port)) {
             Some((_, address)) => {
                 let (project, ip, port) = (project.clone(), address.ip().to_string(), address.port());
                 let source = move || Some(admin_token::find(&project, &ip, port)?.0);
-                let client = Client::new(&Connection { url: format!("http://{address}"), token: None })?;
+                // A certificate is for the name in the URL, and proves that the name led to the server.
+                let client = if client.is_https() {
+                    client
+                } else {
+                    Client::new(&Connection { url: format!("http://{address}"), token: None })?
+                };
                 Ok(client.with_token_source(Arc::new(source)))
             }
             None => Ok(client),
@@ -153,6 +158,17 @@ pub(crate) fn client(server: Option<&str>) -> Result<Option<Client>> {
     let Some(url) = environment(URL_VARIABLE).filter(|url| !url.is_empty()) else { return Ok(None) };
     let client = connect(url.clone()).with_context(|| format!("{URL_VARIABLE} is `{}`", shown_url(&url)))?;
     Ok(Some(client.named_by(URL_VARIABLE)))
+}
+
+/// Makes a client trust the certificates in the file that `SLIPFORM_CA` names.
+fn with_authorities(client: Client) -> Result<Client> {
+    let Some(file) = environment(env::SLIPFORM_CA).filter(|file| client.is_https() && !file.is_empty())
+    else {
+        return Ok(client);
+    };
+    let named = || format!("cannot use the certificates in {file} ({})", env::SLIPFORM_CA);
+    let pem = std::fs::read(&file).with_context(named)?;
+    client.with_authorities(&pem).with_context(named)
 }
 
 /// Returns the options of an in-process coordinator: defaults from the environment, and redaction of secrets.

@@ -21,7 +21,7 @@ use crate::backends::{environment, multi_thread_runtime};
 use crate::database::Database;
 use crate::exit::Exit;
 use crate::local_resources::LocalResources;
-use crate::settings::{ServerSettings, Settings};
+use crate::settings::{FILE, ServerSettings, Settings};
 use crate::{admin_token, analytics, coordinator, logging, output, secrets, signals};
 
 /// The default listen address.
@@ -50,11 +50,14 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let Some(app) = open(&database, &project, &settings.server, arguments).await? else {
         return Ok(Exit::Interrupted);
     };
-    let server_options = server_options(&project, &app, listen).await?;
+    let server_options = server_options(&project, &app, listen, &settings.server).await?;
+    output::lines(plaintext_warning(&server_options, &settings.server));
+    let scheme = if server_options.tls.is_some() { "https" } else { "http" };
     let bound = Server::bind(server_options, app.clone()).await?;
+    let url = format!("{scheme}://{}", bound.address());
     // Commands of the same user find the server and its token while this value exists.
     let _announcement = Announcement::make(&project, bound.address()).ok();
-    output::lines(startup_lines(&app, bound.address(), &database, arguments.no_runner));
+    output::lines(startup_lines(&app, &url, &database, arguments.no_runner));
     if !arguments.no_runner {
         output::lines(settings.environment_notice());
     }
@@ -109,13 +112,23 @@ async fn open(
     }
 }
 
-/// Returns the options of the HTTP server: a token is required unless it listens on a loopback address.
-async fn server_options(project: &Path, app: &App, listen: SocketAddr) -> Result<ServerOptions> {
-    let needs_token = !listen.ip().is_loopback();
+/// Returns the options of the HTTP server: a token is required unless it listens on a loopback address for this machine.
+async fn server_options(
+    project: &Path,
+    app: &App,
+    listen: SocketAddr,
+    settings: &ServerSettings,
+) -> Result<ServerOptions> {
+    let needs_token = !listen.ip().is_loopback() || settings.behind_proxy;
     if needs_token && app.tokens().await?.is_empty() {
+        let reason = if settings.behind_proxy {
+            "server.behind_proxy is set".to_owned()
+        } else {
+            format!("{listen} is not a loopback address")
+        };
         bail!(
-            "{listen} is not a loopback address, so every request needs a token, and no token exists; create one with \
-             `slipform token create NAME --scope admin`, or listen on 127.0.0.1"
+            "{reason}, so every request needs a token, and no token exists; create one with `slipform token create NAME \
+             --scope admin`, or listen on 127.0.0.1 without a proxy"
         );
     }
     // Live runners could not renew their leases while no coordinator was running.
@@ -133,7 +146,20 @@ async fn server_options(project: &Path, app: &App, listen: SocketAddr) -> Result
             None
         }
     };
-    Ok(ServerOptions { needs_token, admin_token, ..ServerOptions::new(listen) })
+    let tls = settings.tls_files(project);
+    Ok(ServerOptions { needs_token, admin_token, tls, ..ServerOptions::new(listen) })
+}
+
+/// Returns a warning about an address that others can reach and that does not use TLS.
+fn plaintext_warning(options: &ServerOptions, settings: &ServerSettings) -> Option<String> {
+    let is_open = !options.listen.ip().is_loopback() && options.tls.is_none() && !settings.behind_proxy;
+    is_open.then(|| {
+        format!(
+            "slipform: warning: {} is reachable from other machines without TLS: the network can read tokens, prompts and \
+             results; set tls_cert and tls_key in [server] of {FILE}, or set behind_proxy = true behind a proxy with TLS",
+            options.listen
+        )
+    })
 }
 
 fn sweeper(app: &App, settings: &ServerSettings) -> Sweeper {
@@ -209,14 +235,11 @@ fn parse_listen(given: &str) -> Result<SocketAddr> {
 }
 
 /// Returns the lines printed at startup: address, database, and the problems of agent and schema files.
-fn startup_lines(app: &App, listen: SocketAddr, database: &Database, no_runner: bool) -> Vec<String> {
+fn startup_lines(app: &App, url: &str, database: &Database, no_runner: bool) -> Vec<String> {
     let files = app.registry().files();
     let runner = if no_runner { "no runner" } else { "runner in this process" };
     let mut lines = vec![
-        format!(
-            "slipform: listening on http://{listen} ({}, {runner})",
-            output::counted(files.agents.len(), "agent")
-        ),
+        format!("slipform: listening on {url} ({}, {runner})", output::counted(files.agents.len(), "agent")),
         format!("slipform: storing runs in {}", database.shown()),
     ];
     for (name, file) in &files.agents {

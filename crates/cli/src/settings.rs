@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use slipform_coordinator::StoreOptions;
+use slipform_coordinator::http::TlsFiles;
 use slipform_model::{BackendConfig, connect};
 use slipform_runner::ProjectPolicy;
 use slipform_types::{BackendKind, Blueprint, closest, env};
@@ -93,6 +94,13 @@ pub(crate) struct ServerSettings {
     pub(crate) db_env: Option<String>,
     /// The maximum number of connections to PostgreSQL for transactions, 1 to 1000; default 12.
     pub(crate) db_connections: Option<u32>,
+    /// The PEM file with the certificate for HTTPS, and with those of intermediate authorities.
+    pub(crate) tls_cert: Option<String>,
+    /// The PEM file with the private key of the certificate.
+    pub(crate) tls_key: Option<String>,
+    /// Whether a proxy with TLS forwards all requests. Every request then needs a token, on loopback addresses too.
+    #[serde(default)]
+    pub(crate) behind_proxy: bool,
     /// The number of concurrent runs of the runner in the same process.
     pub(crate) slots: Option<u32>,
     /// The time without a heartbeat after which a runner's runs return to the queue, in seconds, 1 to 3600; default 15. A
@@ -112,7 +120,16 @@ impl ServerSettings {
         StoreOptions { connections, ..default }
     }
 
+    /// Returns the files for HTTPS, relative to the project; `None` for plain HTTP.
+    pub(crate) fn tls_files(&self, project: &Path) -> Option<TlsFiles> {
+        let (certificate, key) = self.tls_cert.as_ref().zip(self.tls_key.as_ref())?;
+        Some(TlsFiles { certificate: project.join(certificate), key: project.join(key) })
+    }
+
     fn check(&self) -> Result<()> {
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            bail!("{FILE}: set both server.tls_cert and server.tls_key, or neither");
+        }
         if let Some(seconds) = self.lease_seconds.filter(|seconds| !LEASE_SECONDS.contains(seconds)) {
             let (shortest, longest) = LEASE_SECONDS.into_inner();
             bail!("{FILE}: server.lease_seconds is {seconds}; set it to {shortest} to {longest} seconds");
@@ -201,6 +218,16 @@ impl Settings {
 
     fn check(&self) -> Result<()> {
         self.server.check()?;
+        let private = [Some(env::SLIPFORM_DB), self.server.db_env.as_deref()];
+        for backend in self.backends.values() {
+            if let Some(name) = backend.env.iter().find(|name| private.contains(&Some(name.as_str()))) {
+                bail!(
+                    "{FILE}: backends.{}.env names `{name}`, which holds the address of the database; programs must not \
+                     see it",
+                    backend.name
+                );
+            }
+        }
         if self.tools.commands.iter().any(|command| command.trim().is_empty()) {
             bail!(
                 "{FILE}: tools.commands contains an empty command; write the first words of a command, such as \
@@ -439,6 +466,9 @@ mod tests {
         assert!(command.starts_with("slipform.toml: tools.commands contains an empty command"), "{command}");
         let scalar = refusal("[backends]\na = \"x\"\n");
         assert!(scalar.ends_with("expected a table (`a = \"x\"`)"), "{scalar}");
+        let database = "[server]\ndb_env = \"DATABASE\"\n[backends.a]\nkind = \"command\"\ncommand = [\"x\"]\nenv = [\"DATABASE\"]\n";
+        let database = refusal(database);
+        assert!(database.starts_with("slipform.toml: backends.a.env names `DATABASE`"), "{database}");
         let tier = refusal("[backends.a]\nkind = \"openai\"\n[tiers]\nlarge = \"b\"\n");
         assert_eq!(tier, "tiers.large: backend `b` not found; available: a, embedded");
     }

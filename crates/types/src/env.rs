@@ -8,6 +8,9 @@ pub const SLIPFORM_URL: &str = "SLIPFORM_URL";
 /// API token that commands and runners send to the coordinator.
 pub const SLIPFORM_TOKEN: &str = "SLIPFORM_TOKEN";
 
+/// PEM file with certificates of authorities to trust for the coordinator, besides those of the system.
+pub const SLIPFORM_CA: &str = "SLIPFORM_CA";
+
 /// Database of the coordinator: a file, `sqlite:FILE` or `postgres://…`.
 pub const SLIPFORM_DB: &str = "SLIPFORM_DB";
 
@@ -90,9 +93,10 @@ pub const LANG: &str = "LANG";
 pub const TMPDIR: &str = "TMPDIR";
 
 /// All of them.
-pub const ALL: [&str; 29] = [
+pub const ALL: [&str; 30] = [
     SLIPFORM_URL,
     SLIPFORM_TOKEN,
+    SLIPFORM_CA,
     SLIPFORM_DB,
     SLIPFORM_LOG,
     SLIPFORM_MODEL,

@@ -61,10 +61,10 @@ GET /openapi.json describes the API. SIGTERM shuts down and releases active runs
 
 pub(super) const RUNNER_EXAMPLES: &str = "\
 Examples:
-  slipform runner --coordinator http://10.0.0.5:8765 --slots 8
+  slipform runner --coordinator https://slipform.internal:8765 --slots 8
 
 The runner uses the backends and keys of this machine (slipform.toml and the environment). Set SLIPFORM_TOKEN to a
-token with the scope `runner`.";
+token with the scope `runner`, and SLIPFORM_CA to the certificate of your own authority, if you have one.";
 
 pub(super) const STATS_EXAMPLES: &str = "\
 Examples:

@@ -1,58 +1,18 @@
 //! The coordinator's database: where its password may be, and starting while PostgreSQL is down.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
-use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use slipform_testkit::{PostgresServer, wait_for, wait_until};
+use slipform_testkit::PostgresServer;
 
-use crate::support::{Project, Server, request};
+use crate::support::{Project, Serving, request};
 
 const PASSWORD: &str = "pw:0123 4567@89";
 
 /// The password as it is written in a URL.
 const ENCODED: &str = "pw%3A0123%204567%4089";
-
-/// A `slipform serve` whose messages a test reads while it runs.
-struct Serving {
-    process: Server,
-    log: PathBuf,
-}
-
-impl Serving {
-    fn start(project: &Project, more: &[&str]) -> Serving {
-        let log = project.folder.with_extension("log");
-        let mut command = project.command(&["serve", "--listen", "127.0.0.1:0"]);
-        command.args(more).stdin(Stdio::null()).stdout(Stdio::null());
-        let process = Server(command.stderr(File::create(&log).unwrap()).spawn().unwrap());
-        Serving { process, log }
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(&self.log).unwrap()
-    }
-
-    fn wait_for_message(&self, text: &str) {
-        wait_until(text, || self.log().contains(text));
-    }
-
-    /// Waits until the coordinator listens, and returns its URL.
-    fn address(&self) -> String {
-        wait_for("the coordinator listens", || {
-            let log = self.log();
-            let line = log.lines().find(|line| line.contains("listening on"))?;
-            line.split_whitespace().find(|word| word.starts_with("http")).map(str::to_owned)
-        })
-    }
-
-    fn wait_for_exit(&mut self) -> i32 {
-        let status = wait_for("the coordinator ends", || self.process.0.try_wait().unwrap());
-        status.code().unwrap()
-    }
-}
 
 /// Returns a database whose user needs [`PASSWORD`], and its URL without the password.
 fn guarded_database(name: &str) -> Option<(PostgresServer, String)> {

@@ -34,6 +34,7 @@ mod secrets;
 mod spans;
 mod stats;
 mod support;
+mod tls;
 mod tools_and_delegation;
 mod universal;
 mod verification;

@@ -1,15 +1,17 @@
 //! Test fixtures: a project folder per test, the command run in it, and a coordinator that serves it.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+use slipform_testkit::{wait_for, wait_until};
 
 /// Variables of the developer's environment that would change a test's outcome. [`Project::command`] removes them.
-const CLEARED_VARIABLES: [&str; 17] = [
+const CLEARED_VARIABLES: [&str; 18] = [
     "SLIPFORM_URL",
+    "SLIPFORM_CA",
     "SLIPFORM_TOKEN",
     "SLIPFORM_DB",
     "PGPASSWORD",
@@ -206,6 +208,48 @@ pub(crate) fn serve(project: &Project, more: &[&str]) -> (Server, String) {
     std::thread::spawn(move || lines.for_each(drop));
     let address = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
     (Server(process), address)
+}
+
+/// A `slipform serve` whose messages a test reads while it runs.
+pub(crate) struct Serving {
+    pub(crate) process: Server,
+    log: PathBuf,
+}
+
+impl Serving {
+    pub(crate) fn start(project: &Project, more: &[&str]) -> Serving {
+        Serving::start_on(project, "127.0.0.1:0", more)
+    }
+
+    pub(crate) fn start_on(project: &Project, listen: &str, more: &[&str]) -> Serving {
+        let log = project.folder.with_extension("log");
+        let mut command = project.command(&["serve", "--listen", listen]);
+        command.args(more).stdin(Stdio::null()).stdout(Stdio::null());
+        let process = Server(command.stderr(File::create(&log).unwrap()).spawn().unwrap());
+        Serving { process, log }
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    pub(crate) fn wait_for_message(&self, text: &str) {
+        wait_until(text, || self.log().contains(text));
+    }
+
+    /// Waits until the coordinator listens, and returns its URL.
+    pub(crate) fn address(&self) -> String {
+        wait_for("the coordinator listens", || {
+            let log = self.log();
+            let line = log.lines().find(|line| line.contains("listening on"))?;
+            line.split_whitespace().find(|word| word.starts_with("http")).map(str::to_owned)
+        })
+    }
+
+    pub(crate) fn wait_for_exit(&mut self) -> i32 {
+        let status = wait_for("the coordinator ends", || self.process.0.try_wait().unwrap());
+        status.code().unwrap()
+    }
 }
 
 /// An agent file with an output schema.
