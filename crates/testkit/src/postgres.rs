@@ -92,15 +92,27 @@ impl PostgresServer {
         let database = database.rsplit('/').next().unwrap_or_default();
         self.query(database, &format!("CREATE ROLE {name} LOGIN PASSWORD '{password}'"));
         self.query(database, &format!("ALTER DATABASE {database} OWNER TO {name}"));
-        let rules = self.data().join("pg_hba.conf");
-        let others = fs::read_to_string(&rules).expect("the access rules");
-        let own =
-            format!("host all {name} 127.0.0.1/32 scram-sha-256\nhost all {name} ::1/128 scram-sha-256\n");
-        fs::write(&rules, own + &others).expect("the access rules");
-        self.query(database, "SELECT pg_reload_conf()");
-        let count = format!("SELECT count(*) FROM pg_hba_file_rules WHERE '{name}' = ANY(user_name)");
-        wait_until("the server has read its access rules", || self.query(database, &count) == [["2"]]);
+        self.add_access_rules(&[
+            &format!("host all {name} 127.0.0.1/32 scram-sha-256"),
+            &format!("host all {name} ::1/128 scram-sha-256"),
+        ]);
         format!("postgres://{name}@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Adds lines to the server's `pg_hba.conf`, before all others.
+    pub fn add_access_rules(&self, lines: &[&str]) {
+        let path = self.data().join("pg_hba.conf");
+        let others = fs::read_to_string(&path).expect("the access rules");
+        fs::write(&path, format!("{}\n{others}", lines.join("\n"))).expect("the access rules");
+        self.reload();
+    }
+
+    /// Makes the server read its configuration again, and waits until new connections use it.
+    fn reload(&self) {
+        let loaded_at = || self.query("postgres", "SELECT pg_conf_load_time()");
+        let before = loaded_at();
+        self.query("postgres", "SELECT pg_reload_conf()");
+        wait_until("the server has read its configuration", || loaded_at() != before);
     }
 
     /// Makes the server offer TLS with this certificate and private key (PEM).
@@ -114,8 +126,8 @@ impl PostgresServer {
             }
         }
         self.query("postgres", "ALTER SYSTEM SET ssl = on");
-        self.query("postgres", "SELECT pg_reload_conf()");
-        wait_until("the server offers TLS", || self.query("postgres", "SHOW ssl") == [["on"]]);
+        self.reload();
+        assert_eq!(self.query("postgres", "SHOW ssl"), [["on"]], "{}", self.log_text());
     }
 
     /// Returns the server's log.

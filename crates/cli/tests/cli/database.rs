@@ -238,3 +238,25 @@ fn serve_does_not_wait_for_a_wrong_password_or_database() {
         assert!(ran.stderr.contains(message) && !ran.stderr.contains("waiting"), "{}", ran.all());
     }
 }
+
+#[test]
+fn coordinator_runs_agents_with_one_connection() {
+    let Some((server, url)) = guarded_database("single") else { return };
+    server.query(&url, "ALTER ROLE app CONNECTION LIMIT 1");
+    let project = Project::new("database-single")
+        .file("slipform.toml", &format!("[server]\ndb = \"{url}\"\ndb_connections = 1\n"))
+        .file("agents/echo.yaml", "type: procedural\ncommand: [sh, -c, 'echo {}']\n")
+        .variable("PGPASSWORD", PASSWORD);
+    let serving = Serving::start(&project, &[]);
+    let address = serving.address();
+    let body = json!({"agent_name": "echo", "prompt": "go"});
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let send = || request(&address, "POST", "/runs?wait=60", None, &body);
+        let threads: Vec<_> = (0..20).map(|_| scope.spawn(send)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for (status, run) in answers {
+        assert_eq!((status, &run["status"]), (200, &json!("completed")), "{run}\n{}", serving.log());
+    }
+    assert!(!serving.log().contains("too many connections"), "{}", serving.log());
+}

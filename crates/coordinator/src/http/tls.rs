@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use axum::Router;
 use rustls::ServerConfig;
@@ -56,8 +56,8 @@ struct Current {
     checked_at: Instant,
 }
 
-/// Time of change, length and number of both files. A file that is replaced differs in one of them.
-type Version = [Option<(SystemTime, u64, u64)>; 2];
+/// Identifies the contents and permissions of both files: number, length, and time of the last change.
+type Version = [Option<(u64, u64, i64, i64)>; 2];
 
 impl std::fmt::Debug for Tls {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -159,14 +159,20 @@ async fn refuse_plaintext(mut stream: TcpStream) {
 }
 
 fn version(files: &TlsFiles) -> Version {
-    [&files.certificate, &files.key].map(|path| {
-        let metadata = fs::metadata(path).ok()?;
-        #[cfg(unix)]
-        let number = std::os::unix::fs::MetadataExt::ino(&metadata);
-        #[cfg(not(unix))]
-        let number = 0;
-        Some((metadata.modified().ok()?, metadata.len(), number))
-    })
+    [&files.certificate, &files.key].map(|path| Some(identify(&fs::metadata(path).ok()?)))
+}
+
+#[cfg(unix)]
+fn identify(metadata: &fs::Metadata) -> (u64, u64, i64, i64) {
+    use std::os::unix::fs::MetadataExt as _;
+    (metadata.ino(), metadata.len(), metadata.ctime(), metadata.ctime_nsec())
+}
+
+#[cfg(not(unix))]
+fn identify(metadata: &fs::Metadata) -> (u64, u64, i64, i64) {
+    let changed = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    let changed = changed.unwrap_or_default();
+    (0, metadata.len(), i64::try_from(changed.as_secs()).unwrap_or(0), changed.subsec_nanos().into())
 }
 
 fn read(files: &TlsFiles) -> Result<TlsAcceptor, String> {
@@ -219,4 +225,41 @@ fn check_private(key: &Path) -> Result<(), String> {
     #[cfg(not(unix))]
     let _ = key;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slipform_testkit::{TestAuthority, TestCertificate, TestFolder};
+
+    fn write(folder: &TestFolder, pair: &TestCertificate) -> TlsFiles {
+        folder.write("server.pem", &pair.certificate);
+        folder.write("server.key", &pair.key);
+        let key = folder.join("server.key");
+        #[cfg(unix)]
+        fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        TlsFiles { certificate: folder.join("server.pem"), key }
+    }
+
+    /// Returns whether the next connection uses another certificate than the last one.
+    fn has_changed(tls: &Tls) -> bool {
+        let before = tls.current.lock().unwrap().acceptor.clone();
+        tls.current.lock().unwrap().checked_at -= CHECK_INTERVAL;
+        !Arc::ptr_eq(before.config(), tls.acceptor().config())
+    }
+
+    #[tokio::test]
+    async fn certificate_stays_in_use_until_both_files_are_replaced() {
+        let (authority, folder) = (TestAuthority::new("ours"), TestFolder::new("renewal"));
+        let (old, new) = (authority.issue(&["localhost"]), authority.issue(&["localhost"]));
+        let tls = Tls::open(write(&folder, &old)).unwrap();
+        assert!(!has_changed(&tls));
+        folder.write("server.pem", "half a file");
+        assert!(!has_changed(&tls));
+        write(&folder, &TestCertificate { key: old.key, ..new.clone() });
+        assert!(!has_changed(&tls));
+        write(&folder, &new);
+        assert!(has_changed(&tls));
+        assert!(!has_changed(&tls));
+    }
 }

@@ -120,3 +120,17 @@ async fn encrypted_store_authenticates_notifies_and_survives_a_restart() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn preferred_tls_is_left_out_for_a_user_that_the_server_refuses_with_tls() {
+    let Some(server) = PostgresServer::start() else { return };
+    let certificate = self_signed(&["localhost"]);
+    server.use_certificate(&certificate.certificate, &certificate.key);
+    let address = server.create_database("plain_only");
+    server.query(&address, "CREATE ROLE plain LOGIN SUPERUSER");
+    server.add_access_rules(&["hostssl all plain all reject"]);
+    let address = address.replace("postgres@", "plain@");
+    assert!(!is_encrypted(&server, &address).await.unwrap());
+    let refused = refusal(&format!("{address}?sslmode=require")).await;
+    assert!(refused.contains("pg_hba.conf rejects connection"), "{refused}");
+}
