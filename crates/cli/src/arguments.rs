@@ -16,7 +16,6 @@ use examples::{
 
 pub(crate) use token::{Token, TokenCommand};
 
-
 /// Runs AI agents whose output satisfies a JSON Schema, or returns a typed failure
 #[derive(Debug, Parser)]
 #[command(name = "slipform", version, propagate_version = true)]
