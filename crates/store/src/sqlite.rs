@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod connection;
+mod files;
 mod job;
 mod lock;
 mod migrate;
@@ -12,7 +13,7 @@ mod worker;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use tokio::runtime::Handle;
@@ -22,6 +23,7 @@ use crate::error::Error;
 use crate::tx::Operation;
 use checkpoint::Checkpoints;
 pub(crate) use connection::SqliteConnection;
+use files::DatabaseFiles;
 use job::{Job, Transaction};
 use lock::Lock;
 
@@ -35,15 +37,25 @@ const READERS: usize = 3;
 /// An open SQLite database.
 #[derive(Debug)]
 pub(crate) struct Sqlite {
-    /// Dropped with the store, which ends the writer thread.
-    writer: Option<SyncSender<Box<dyn Job>>>,
-    /// `None` for an in-memory database, which only the writer's connection can see.
-    readers: Option<SyncSender<Box<dyn Job>>>,
-    thread: Option<JoinHandle<()>>,
-    /// Dropping it ends the thread that detects commits of other processes.
-    _watcher: Option<SyncSender<()>>,
-    /// Released after the writer has ended.
-    _lock: Option<Lock>,
+    /// Taken when the store is closed, which ends the writer thread.
+    writer: RwLock<Option<SyncSender<Box<dyn Job>>>>,
+    /// Taken when the store is closed.
+    readers: RwLock<Option<SyncSender<Box<dyn Job>>>>,
+    /// False for an in-memory database, which only the writer's connection can see.
+    has_readers: bool,
+    threads: Mutex<Threads>,
+}
+
+/// The threads of an open database.
+#[derive(Debug, Default)]
+struct Threads {
+    writer: Option<JoinHandle<()>>,
+    /// The readers, and the thread that detects commits of other processes.
+    others: Vec<JoinHandle<()>>,
+    /// Dropping it ends the watcher.
+    stop_watcher: Option<SyncSender<()>>,
+    /// Released after all connections are closed.
+    lock: Option<Lock>,
 }
 
 impl Sqlite {
@@ -54,30 +66,53 @@ impl Sqlite {
         notifications: &Arc<watch::Sender<u64>>,
         commits: &Arc<AtomicU64>,
     ) -> Result<Sqlite, Error> {
-        let lock = match path {
-            Some(path) => {
-                open::create_folder(path)?;
-                is_exclusive.then(|| Lock::acquire(path)).transpose()?
-            }
-            None => None,
-        };
+        let (mut lock, mut identity) = (None, None);
+        if let Some(path) = path {
+            open::create_folder(path)?;
+            identity = Some(open::prepare_file(path)?);
+            lock = Lock::acquire(path, is_exclusive)?;
+        }
         let mut connection = open::writer(path)?;
         migrate::migrate(&mut connection)?;
+        let files =
+            path.zip(identity).map(|(path, identity)| DatabaseFiles::identify(path, identity)).transpose()?;
         let checkpoints = path.map(|path| Checkpoints::new(&mut connection, path)).transpose()?;
         let (writer, jobs) = sync_channel(JOBS_WAITING_MAX);
         let (for_writer, commits, runtime) = (notifications.clone(), commits.clone(), Handle::current());
+        let written = files.clone();
         let thread = spawn("store-writer", move || {
-            worker::write(connection, checkpoints, &jobs, &for_writer, &commits, &runtime)
+            worker::write(connection, written.as_ref(), checkpoints, &jobs, &for_writer, &commits, &runtime)
         })?;
-        let (mut readers, mut watcher) = (None, None);
-        if let Some(path) = path {
-            readers = Some(start_readers(path)?);
+        let mut threads = Threads { writer: Some(thread), lock, ..Threads::default() };
+        let mut readers = None;
+        if let Some((path, files)) = path.zip(files) {
+            readers = Some(start_readers(path, &mut threads.others)?);
             let (stop, stopped) = sync_channel(1);
             let (connection, notifications) = (open::reader(path)?, notifications.clone());
-            spawn("store-watcher", move || watcher::watch(&connection, &stopped, &notifications))?;
-            watcher = Some(stop);
+            threads.others.push(spawn("store-watcher", move || {
+                watcher::watch(&connection, &files, &stopped, &notifications)
+            })?);
+            threads.stop_watcher = Some(stop);
         }
-        Ok(Sqlite { writer: Some(writer), readers, thread: Some(thread), _watcher: watcher, _lock: lock })
+        let has_readers = readers.is_some();
+        let (writer, readers) = (RwLock::new(Some(writer)), RwLock::new(readers));
+        Ok(Sqlite { writer, readers, has_readers, threads: Mutex::new(threads) })
+    }
+
+    /// Commits the queued jobs and closes all connections. The writer is the last one, which lets SQLite copy the WAL
+    /// into the database and delete it. Further operations fail.
+    pub(crate) fn close(&self) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.stop_watcher.take();
+        self.readers.write().unwrap_or_else(PoisonError::into_inner).take();
+        for thread in threads.others.drain(..) {
+            let _ = thread.join();
+        }
+        self.writer.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = threads.writer.take() {
+            let _ = thread.join();
+        }
+        threads.lock.take();
     }
 
     /// Runs an operation on the writer. The transaction is durable when this returns.
@@ -86,7 +121,7 @@ impl Sqlite {
         A: Send + 'static,
         R: Send + 'static,
     {
-        send(self.writer.as_ref(), arguments, operation).await
+        send(&self.writer, arguments, operation).await
     }
 
     /// Runs a read-only operation on committed data.
@@ -95,23 +130,20 @@ impl Sqlite {
         A: Send + 'static,
         R: Send + 'static,
     {
-        send(self.readers.as_ref().or(self.writer.as_ref()), arguments, operation).await
+        let jobs = if self.has_readers { &self.readers } else { &self.writer };
+        send(jobs, arguments, operation).await
     }
 }
 
 impl Drop for Sqlite {
     fn drop(&mut self) {
-        // The writer commits the queued jobs and ends. Wait for it so that the next process does not find the
-        // file locked.
-        drop(self.writer.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        // The next process must not find the file in use.
+        self.close();
     }
 }
 
 async fn send<A, R>(
-    jobs: Option<&SyncSender<Box<dyn Job>>>,
+    jobs: &RwLock<Option<SyncSender<Box<dyn Job>>>>,
     arguments: A,
     operation: Operation<A, R>,
 ) -> Result<R, Error>
@@ -122,7 +154,11 @@ where
     let ended = || Error::Unavailable("the store is closed".to_owned());
     let (answer, answered) = oneshot::channel();
     let job = Box::new(Transaction::new(arguments, operation, answer));
-    jobs.ok_or_else(ended)?.try_send(job).map_err(|error| match error {
+    let sent = match jobs.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+        Some(jobs) => jobs.try_send(job),
+        None => return Err(ended()),
+    };
+    sent.map_err(|error| match error {
         TrySendError::Full(_) => {
             Error::Unavailable(format!("overloaded: {JOBS_WAITING_MAX} requests are already queued"))
         }
@@ -131,12 +167,12 @@ where
     answered.await.map_err(|_| ended())?
 }
 
-fn start_readers(path: &Path) -> Result<SyncSender<Box<dyn Job>>, Error> {
+fn start_readers(path: &Path, threads: &mut Vec<JoinHandle<()>>) -> Result<SyncSender<Box<dyn Job>>, Error> {
     let (readers, jobs) = sync_channel(JOBS_WAITING_MAX);
     let jobs = Arc::new(Mutex::new(jobs));
     for _ in 0..READERS {
         let (connection, jobs) = (open::reader(path)?, jobs.clone());
-        spawn("store-reader", move || worker::read(connection, &jobs))?;
+        threads.push(spawn("store-reader", move || worker::read(connection, &jobs))?);
     }
     Ok(readers)
 }

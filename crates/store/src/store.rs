@@ -1,7 +1,7 @@
 //! The store's public interface: one method per operation.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use slipform_types::{RunId, SessionId};
 use tokio::sync::watch;
@@ -33,6 +33,9 @@ const UNAVAILABLE_MAX: usize = 3;
 /// The default of [`Options::connections`]. PostgreSQL slows down with many active connections.
 const CONNECTIONS_DEFAULT: usize = 12;
 
+/// Size of the text that [`Store::ping`] stores after a failed write. Larger than the events of most runs.
+const PROBE_BYTES: usize = 256 * 1024;
+
 /// Options for [`Store::open`].
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -56,6 +59,8 @@ pub struct Store {
     database: Arc<Database>,
     notifications: Arc<watch::Sender<u64>>,
     commits: Arc<AtomicU64>,
+    /// Whether a write has failed since the last successful [`Store::ping`].
+    has_failed_write: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -86,7 +91,18 @@ impl Store {
                 Database::Postgres(Box::new(opened))
             }
         };
-        Ok(Store { database: Arc::new(database), notifications, commits })
+        Ok(Store { database: Arc::new(database), notifications, commits, has_failed_write: Arc::default() })
+    }
+
+    /// Commits the queued operations and closes all connections of this process. SQLite then deletes the write-ahead
+    /// log, unless another process uses the database. Further operations fail.
+    pub async fn close(&self) {
+        let store = self.clone();
+        let closing = spawn_blocking(move || match &*store.database {
+            Database::Sqlite(sqlite) => sqlite.close(),
+            Database::Postgres(_) => {}
+        });
+        let _ = closing.await;
     }
 
     /// Returns a counter that increases after commits that subscribers may wait for: events, queued runs, run
@@ -102,8 +118,21 @@ impl Store {
     }
 
     /// Checks that the database answers and accepts writes.
+    ///
+    /// After a failed write this stores [`PROBE_BYTES`] and deletes them. On a full disk a small update can succeed in
+    /// space that the failed write has already taken.
     pub async fn ping(&self) -> Result<(), Error> {
-        self.transact((), |tx, ()| Box::pin(check::ping(tx))).await
+        // Reset first, so that a write that fails meanwhile counts.
+        if !self.has_failed_write.swap(false, Ordering::Relaxed) {
+            return self.transact((), |tx, ()| Box::pin(check::ping(tx))).await;
+        }
+        self.transact(probe_text()?, |tx, text| Box::pin(check::write_probe(tx, text))).await?;
+        self.transact((), |tx, ()| Box::pin(check::delete_probe(tx))).await
+    }
+
+    /// Returns whether a write has failed since the last successful [`Store::ping`].
+    pub fn has_failed_write(&self) -> bool {
+        self.has_failed_write.load(Ordering::Relaxed)
     }
 
     /// Creates a run, and its session if needed, and journals `run_start`.
@@ -410,10 +439,14 @@ impl Store {
         A: Send + Sync + 'static,
         R: Send + 'static,
     {
-        match &*self.database {
+        let done = match &*self.database {
             Database::Sqlite(sqlite) => sqlite.transact(arguments, operation).await,
             Database::Postgres(postgres) => postgres.transact(arguments, operation).await,
+        };
+        if matches!(done, Err(Error::Unavailable(_) | Error::Damaged(_))) {
+            self.has_failed_write.store(true, Ordering::Relaxed);
         }
+        done
     }
 
     async fn read<A, R>(&self, arguments: A, operation: Operation<A, R>) -> Result<R, Error>
@@ -426,6 +459,19 @@ impl Store {
             Database::Postgres(postgres) => postgres.read(arguments, operation).await,
         }
     }
+}
+
+/// Returns random text, because PostgreSQL compresses what repeats.
+fn probe_text() -> Result<String, Error> {
+    let mut bytes = vec![0; PROBE_BYTES / 2];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::Unavailable(format!("cannot generate random bytes: {error}")))?;
+    let mut text = String::with_capacity(PROBE_BYTES);
+    for byte in bytes {
+        text.push(char::from(b'a' + (byte & 15)));
+        text.push(char::from(b'a' + (byte >> 4)));
+    }
+    Ok(text)
 }
 
 /// Counts consecutive failures in a batch.

@@ -1,5 +1,5 @@
-//! Fault tests with real processes: coordinators and runners are killed, paused and terminated, the database stops, and
-//! stream connections are cut. Afterwards every acknowledged run and event must exist exactly once.
+//! Fault tests with real processes: coordinators and runners are killed, paused and terminated, the database stops, its
+//! disk is full or its files are moved, and stream connections are cut. Afterwards every acknowledged run and event must exist exactly once.
 //!
 //! - [`support::cluster`]: a project with its coordinator and runner processes, on SQLite or on PostgreSQL.
 //! - [`support::model`]: the model server. It records each request and marks each reply with the request's number.
@@ -20,6 +20,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod coordinator_outage;
+mod database_files;
 mod database_outage;
 mod event_streams;
 mod keys;

@@ -51,11 +51,13 @@ impl App {
         }
     }
 
-    /// Pings the database, or returns a recent result. Concurrent callers share one ping.
+    /// Pings the database, or returns a recent result. A success does not outlast a failed write. Concurrent callers
+    /// share one ping.
     async fn ping(&self) -> Result<(), String> {
         let mut last = self.inner.last_ping.lock().await;
         if let Some((at, answer)) = last.as_ref()
             && at.elapsed() < PING_INTERVAL
+            && (answer.is_err() || !self.store().has_failed_write())
         {
             return answer.clone();
         }

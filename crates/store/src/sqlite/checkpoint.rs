@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -31,8 +33,10 @@ pub(crate) struct Checkpoints {
     /// Size that starts the next checkpoint, in pages. It grows while a long read keeps the WAL from
     /// restarting.
     next: i32,
-    request: SyncSender<()>,
+    /// Dropping it ends the thread.
+    request: Option<SyncSender<()>>,
     is_copied: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Checkpoints {
@@ -53,8 +57,9 @@ impl Checkpoints {
         let (request, requests) = sync_channel(0);
         let is_copied = Arc::new(AtomicBool::new(false));
         let (checkpointer, copied) = (open::checkpointer(path)?, is_copied.clone());
-        spawn("store-checkpoint", move || run_checkpoints(&checkpointer, &requests, &copied))?;
-        Ok(Checkpoints { pages, limit, next: limit, request, is_copied })
+        let thread = spawn("store-checkpoint", move || run_checkpoints(&checkpointer, &requests, &copied))?;
+        let (request, thread) = (Some(request), Some(thread));
+        Ok(Checkpoints { pages, limit, next: limit, request, is_copied, thread })
     }
 
     /// Starts or completes a checkpoint if needed. The writer calls this after each commit.
@@ -68,7 +73,17 @@ impl Checkpoints {
             self.next = pages.saturating_add(self.limit);
         } else if pages >= self.next {
             // Fails if a checkpoint is already running, which is fine.
-            let _ = self.request.try_send(());
+            let _ = self.request.as_ref().map(|request| request.try_send(()));
+        }
+    }
+}
+
+impl Drop for Checkpoints {
+    /// Waits for the thread, so that its connection is closed before the writer's.
+    fn drop(&mut self) {
+        self.request.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }
@@ -86,6 +101,12 @@ fn run_checkpoints(connection: &Connection, requests: &Receiver<()>, is_copied: 
 /// Copies the pages that no reader needs from the WAL. A failure is ignored; the next checkpoint copies them.
 fn checkpoint(connection: &Connection) {
     let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+}
+
+/// Copies the whole WAL and empties it, unless another process uses the database.
+pub(crate) fn truncate_wal(connection: &Connection) {
+    let _ = connection.busy_timeout(Duration::ZERO);
+    let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! Opens SQLite connections.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::files::{FileIdentity, beside};
 use crate::error::Error;
 
 /// Earlier versions can corrupt a database during a checkpoint if two connections write to it.
@@ -37,24 +39,46 @@ fn create_private_folder(folder: &Path) -> std::io::Result<()> {
     builder.recursive(true).create(folder)
 }
 
-/// Creates the file, if missing, with access for its owner only. SQLite gives the `-wal` and `-shm` files the
-/// same permissions. Errors are ignored here because opening the file reports them in more detail.
+/// Creates the file, if missing, with access for its owner only, and returns its identity. SQLite gives the `-wal`
+/// and `-shm` files the same permissions. Existing files lose the permissions of other users.
+pub(crate) fn prepare_file(path: &Path) -> Result<FileIdentity, Error> {
+    let created = match create_file(path, true) {
+        // A symbolic link to a file that does not exist yet.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && !path.exists() => create_file(path, false),
+        created => created,
+    };
+    if created.is_err() {
+        restrict_permissions(path);
+    }
+    FileIdentity::read(path).map_err(|missing| {
+        let error = created.err().unwrap_or(missing);
+        Error::Unsuitable(format!(
+            "cannot create the database {}: {error}; check the permissions of its folder",
+            path.display()
+        ))
+    })
+}
+
+fn create_file(path: &Path, is_new: bool) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false).create_new(is_new);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop)
+}
+
+/// Removes the permissions of other users from existing files. Fails silently for files of another user, whose
+/// permissions are theirs to decide.
 #[cfg(unix)]
 fn restrict_permissions(path: &Path) {
-    use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-    let created = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    if created.is_err() {
-        let beside = ["-wal", "-shm"].map(|ending| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(ending);
-            name
-        });
-        for file in beside.iter().map(Path::new).chain([path]) {
-            // Keeps the owner's permissions and removes all others. Fails silently for files of another user.
-            if let Ok(metadata) = file.metadata() {
-                let mode = metadata.permissions().mode() & 0o700;
-                let _ = std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode));
-            }
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    for file in [beside(&path, "-wal"), beside(&path, "-shm"), beside(&path, ".lock"), path] {
+        if let Ok(metadata) = file.metadata()
+            && metadata.is_file()
+        {
+            let mode = metadata.permissions().mode() & 0o700;
+            let _ = std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode));
         }
     }
 }
@@ -73,7 +97,6 @@ pub(crate) fn writer(path: Option<&Path>) -> Result<Connection, Error> {
     let Some(path) = path else {
         return Connection::open_in_memory().map_err(super::connection::error);
     };
-    restrict_permissions(path);
     let connection = connect(path).map_err(|error| describe(path, error))?;
     let prepare = |connection: &Connection| {
         connection.pragma_update(None, "journal_mode", "WAL")?;

@@ -8,8 +8,9 @@ use rusqlite::Connection;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::checkpoint::Checkpoints;
+use super::checkpoint::{self, Checkpoints};
 use super::connection::SqliteConnection;
+use super::files::DatabaseFiles;
 use super::job::Job;
 use crate::error::Error;
 use crate::tx::{self, Tx};
@@ -24,6 +25,7 @@ type Group = Vec<Box<dyn Job>>;
 /// because a commit costs far more than a job.
 pub(crate) fn write(
     connection: Connection,
+    files: Option<&DatabaseFiles>,
     mut checkpoints: Option<Checkpoints>,
     jobs: &Jobs,
     notifications: &Arc<watch::Sender<u64>>,
@@ -34,10 +36,14 @@ pub(crate) fn write(
     while let Ok(first) = jobs.recv() {
         tx.has_notification = false;
         let mut group = vec![first];
-        let committed = commit(&mut tx, jobs, &mut group);
+        // Checked before, so that nothing is added to files that are not in place, and after, so that no commit to
+        // such files is reported as stored.
+        let is_in_place = || files.map_or(Ok(()), DatabaseFiles::check);
+        let mut committed = is_in_place().and_then(|()| commit(&mut tx, jobs, &mut group));
         if committed.is_err() {
             let _ = execute(&mut tx, "ROLLBACK");
         }
+        committed = committed.and_then(|()| is_in_place());
         let has_notification = tx.has_notification && committed.is_ok();
         commits.fetch_add(1, Ordering::Relaxed);
         let notifications = has_notification.then(|| notifications.clone());
@@ -51,6 +57,12 @@ pub(crate) fn write(
         if let (Some(checkpoints), tx::Connection::Sqlite(connection)) = (&mut checkpoints, &tx.connection) {
             checkpoints.after_commit(&connection.connection);
         }
+    }
+    drop(checkpoints);
+    if let (Some(files), tx::Connection::Sqlite(connection)) = (files, &tx.connection)
+        && files.check().is_ok()
+    {
+        checkpoint::truncate_wal(&connection.connection);
     }
 }
 

@@ -9,6 +9,26 @@ pub(crate) async fn ping(tx: &mut Tx) -> Result<(), Error> {
     Ok(())
 }
 
+/// The registry's kind of [`write_probe`]. No list shows it.
+const PROBE_KIND: &str = "probe";
+
+/// Stores a text, to find out whether the database has space.
+pub(crate) async fn write_probe(tx: &mut Tx, text: &String) -> Result<(), Error> {
+    delete_probe(tx).await?;
+    tx.execute(
+        "INSERT INTO registry (kind, name, text, created_at, updated_at) VALUES ($1, $1, $2, {now}, {now})",
+        &[PROBE_KIND.into(), text.into()],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Deletes the text of [`write_probe`].
+pub(crate) async fn delete_probe(tx: &mut Tx) -> Result<(), Error> {
+    tx.execute("DELETE FROM registry WHERE kind = $1", &[PROBE_KIND.into()]).await?;
+    Ok(())
+}
+
 /// Returns one message per problem: SQLite's integrity check, and journals with missing events.
 pub(crate) async fn check(tx: &mut Tx) -> Result<Vec<String>, Error> {
     let mut found = Vec::new();

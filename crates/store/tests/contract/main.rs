@@ -19,6 +19,7 @@ mod park;
 mod postgres_server;
 mod postgres_tls;
 mod records;
+mod sqlite_faults;
 mod sqlite_files;
 mod stats;
 mod stop;

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::Value;
 use slipform_testkit::{PostgresServer, wait_for, wait_until};
 
@@ -158,9 +158,11 @@ fn free_address() -> SocketAddr {
     })
 }
 
-/// Prepares the command with an environment that has only `PATH`.
+/// Prepares the command with an environment that has only `PATH`. The shell makes writes beyond a limit fail instead of
+/// ending the process.
 pub(crate) fn slipform(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_slipform"));
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_slipform")]);
     command.current_dir(folder).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.stdin(Stdio::null());
     command
@@ -211,6 +213,12 @@ impl Process {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child.lock().unwrap());
         kill_process(pid, signal).unwrap();
+    }
+
+    /// Lets every write beyond this size of a file fail, as on a full disk. `None` removes the limit.
+    pub(crate) fn limit_file_size(&self, bytes: Option<u64>) {
+        let pid = Pid::from_child(&self.child.lock().unwrap());
+        prlimit(Some(pid), Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
     }
 
     /// Waits until the process exits without a kill.

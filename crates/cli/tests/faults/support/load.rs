@@ -33,7 +33,7 @@ pub(crate) fn submit(addresses: &[SocketAddr], task: &str) -> Job {
 }
 
 /// Submits a run; `None` if the coordinator or its database does not answer.
-fn try_submit(address: SocketAddr, task: &str) -> Option<Job> {
+pub(crate) fn try_submit(address: SocketAddr, task: &str) -> Option<Job> {
     let response = post(address, "/runs", task)?;
     assert_eq!(response.status, 201, "{task} was refused: {}", response.body);
     let text = |name: &str| response.body[name].as_str().unwrap().to_owned();

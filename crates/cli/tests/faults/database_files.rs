@@ -1,0 +1,122 @@
+//! The database's disk is full, its files are moved, or a second server opens it through a link.
+
+use std::fs;
+use std::path::PathBuf;
+
+use slipform_testkit::wait_until;
+
+use crate::support::cluster::{Cluster, ClusterPlan, StoreKind, is_ready, slipform};
+use crate::support::consistency::verify;
+use crate::support::http;
+use crate::support::load::{Job, submit, try_submit};
+use crate::support::model::Model;
+use crate::support::random::{Random, seed};
+use crate::support::records::Records;
+
+/// How often `/readyz` is asked after a failed write. Every answer must be the same.
+const QUESTIONS: usize = 20;
+
+/// Bytes that the log may still grow before the disk is full: a few pages.
+const BYTES_LEFT: u64 = 20_000;
+
+fn cluster(name: &str, runners: usize, model: &Model) -> Cluster {
+    let store = StoreKind::Sqlite;
+    Cluster::build(&ClusterPlan { name, store, coordinators: 1, runners, slots: 4 }, model)
+}
+
+fn database(cluster: &Cluster, ending: &str) -> PathBuf {
+    cluster.folder.join(format!("store.db{ending}"))
+}
+
+/// Submits runs until one is refused, and returns the others.
+fn submit_until_refused(cluster: &Cluster, prefix: &str) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    wait_until("a submission is refused", || {
+        let job = try_submit(cluster.address(), &format!("{prefix}-{}", jobs.len()));
+        let is_refused = job.is_none();
+        jobs.extend(job);
+        is_refused
+    });
+    jobs
+}
+
+#[test]
+fn server_is_unready_from_failed_write_until_disk_has_space() {
+    let model = Model::start(Random::new(seed()));
+    let cluster = cluster("disk-full", 1, &model);
+    let coordinator = &cluster.coordinators[0];
+    let mut jobs = vec![submit(&cluster.addresses(), "plain-first")];
+    for round in 0..3 {
+        let used = database(&cluster, "-wal").metadata().unwrap().len();
+        coordinator.limit_file_size(Some(used + BYTES_LEFT * round));
+        // Agent names consist of the text before the hyphen.
+        jobs.extend(submit_until_refused(&cluster, &format!("plain-{round}")));
+        for _ in 0..QUESTIONS {
+            let response = http::get(cluster.address(), "/readyz").unwrap();
+            assert_eq!(response.status, 503, "{}", response.body);
+        }
+        coordinator.limit_file_size(None);
+        coordinator.wait_until_ready();
+        jobs.push(submit(&cluster.addresses(), &format!("plain-after-{round}")));
+    }
+    let records = Records::read(&cluster);
+    cluster.kill_all();
+    let mut report = verify(&records, &jobs, &model.exchanges());
+    report.problems.extend(records.compare(StoreKind::Sqlite, &cluster.database));
+    report.assert_ok(&cluster.folder.display().to_string());
+}
+
+#[test]
+fn server_is_unready_while_database_files_are_moved() {
+    let model = Model::start(Random::new(seed()));
+    let cluster = cluster("files-moved", 1, &model);
+    let mut jobs = vec![submit(&cluster.addresses(), "plain-first")];
+    for (round, ending) in ["", "-wal", "-shm"].into_iter().enumerate() {
+        let (path, aside) = (database(&cluster, ending), cluster.folder.join("aside"));
+        fs::rename(&path, &aside).unwrap();
+        wait_until("the server is unready", || !is_ready(cluster.address()));
+        assert!(try_submit(cluster.address(), &format!("plain-{round}")).is_none(), "{ending}");
+        fs::rename(&aside, &path).unwrap();
+        cluster.coordinators[0].wait_until_ready();
+        jobs.push(submit(&cluster.addresses(), &format!("plain-after-{round}")));
+    }
+    assert!(
+        cluster.coordinators[0].log().contains("refusing all writes"),
+        "{}",
+        cluster.coordinators[0].log()
+    );
+    let records = Records::read(&cluster);
+    cluster.kill_all();
+    let mut report = verify(&records, &jobs, &model.exchanges());
+    report.problems.extend(records.compare(StoreKind::Sqlite, &cluster.database));
+    report.assert_ok(&cluster.folder.display().to_string());
+}
+
+#[test]
+fn server_with_replaced_database_acknowledges_no_run() {
+    let model = Model::start(Random::new(seed()));
+    let cluster = cluster("files-replaced", 0, &model);
+    submit(&cluster.addresses(), "plain-first");
+    fs::copy(database(&cluster, ""), cluster.folder.join("other")).unwrap();
+    fs::rename(cluster.folder.join("other"), database(&cluster, "")).unwrap();
+    assert!(try_submit(cluster.address(), "plain-second").is_none());
+    for _ in 0..QUESTIONS {
+        assert!(!is_ready(cluster.address()));
+    }
+}
+
+#[test]
+fn second_server_on_a_linked_database_is_refused() {
+    let model = Model::start(Random::new(seed()));
+    let cluster = cluster("files-linked", 0, &model);
+    let (symbolic, hard) = (cluster.folder.join("symbolic.db"), cluster.folder.join("hard.db"));
+    std::os::unix::fs::symlink(database(&cluster, ""), &symbolic).unwrap();
+    fs::hard_link(database(&cluster, ""), &hard).unwrap();
+    for link in [symbolic, hard] {
+        let arguments = ["serve", "--no-runner", "--listen", "127.0.0.1:0", "--db"];
+        let output = slipform(&cluster.folder).args(arguments).arg(&link).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && errors.contains("is in use by another"), "{errors}");
+    }
+    assert!(is_ready(cluster.address()));
+}
