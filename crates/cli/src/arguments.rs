@@ -63,6 +63,8 @@ pub(crate) enum Command {
     /// Execute runs for a coordinator on another machine
     #[command(after_help = RUNNER_EXAMPLES)]
     Runner(Runner),
+    /// Copy the database to a file while it is in use
+    Backup(crate::backup::Backup),
     /// Create, list and revoke API tokens
     Token(Token),
     /// Test which schema features a backend enforces

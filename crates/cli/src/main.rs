@@ -17,7 +17,7 @@
 //! - `run`: `slipform run` and `slipform orchestrate`
 //! - `waiting`: waits for runs and stops them
 //! - `agents`, `schemas`, `sessions`, `runs`, `stats`, `analytics`: commands that manage and read a project
-//! - `serve`, `runner`, `token`: the service, its runners and its tokens
+//! - `serve`, `runner`, `token`, `backup`: the service, its runners, its tokens and copies of its database
 //! - `probe`, `model`: backend tests, and the weights of the embedded model
 //!
 //! ```console
@@ -33,6 +33,7 @@ mod agents;
 mod analytics;
 mod arguments;
 mod backends;
+mod backup;
 mod check;
 mod coordinator;
 mod database;
@@ -98,6 +99,7 @@ fn main() -> ExitCode {
         Command::Stats(stats) => stats::run(&stats),
         Command::Serve(serve) => serve::run(&serve),
         Command::Runner(runner) => runner::run(&runner),
+        Command::Backup(backup) => backup::run(&backup),
         Command::Token(token) => token::run(&token),
     };
     match outcome {

@@ -92,6 +92,8 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     if let Some(analytics) = analytics {
         analytics.catch_up().await;
     }
+    // The write-ahead log is copied into the database, which is then one file.
+    app.store().close().await;
     Ok(Exit::Valid)
 }
 

@@ -41,7 +41,8 @@ pub use analytics::Analytics;
 pub use app::{App, AppOptions, IssuedToken, Scope, TokenRequest};
 pub use registry::Registry;
 pub use slipform_store::{
-    Error as StoreError, Options as StoreOptions, Retention, TokenRecord, address_passwords, shown_address,
+    Error as StoreError, Options as StoreOptions, Retention, TokenRecord, address_passwords, backup,
+    shown_address,
 };
 pub use sweeper::{Sweeper, SweeperOptions};
 pub use tail::{Subscription, Tail};

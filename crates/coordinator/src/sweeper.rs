@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use slipform_store::{Retention, SweepLimits};
-use tokio::time::Instant;
+use tokio::time::MissedTickBehavior;
 
 use crate::app::App;
 
@@ -50,12 +50,16 @@ impl Sweeper {
         Sweeper { app, options }
     }
 
-    /// Sweeps forever. Retries if the database is unavailable.
+    /// Sweeps and deletes old sessions forever. Retries if the database is unavailable.
     pub async fn run(self) {
+        // Separate loops: deleting many sessions takes long, and leases expire meanwhile.
+        tokio::join!(self.sweep(), self.retain());
+    }
+
+    async fn sweep(&self) {
         let mut ticks = tokio::time::interval(self.options.interval);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.app.mark_renewable();
-        let mut last_retention: Option<Instant> = None;
         loop {
             ticks.tick().await;
             if self.app.extend_after_outage().await.is_err() {
@@ -68,13 +72,25 @@ impl Sweeper {
                 }
                 Err(error) => tracing::warn!(%error, "cannot sweep expired leases; retrying"),
             }
-            if last_retention.is_none_or(|at| at.elapsed() >= RETENTION_INTERVAL) {
-                last_retention = Some(Instant::now());
-                if let Err(error) = self.app.store().retain(self.options.retention).await {
-                    tracing::warn!(%error, "cannot delete old sessions; retrying");
-                }
+        }
+    }
+
+    async fn retain(&self) {
+        let mut ticks = tokio::time::interval(RETENTION_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Err(error) = self.delete_old_sessions().await {
+                tracing::warn!(%error, "cannot delete old sessions; retrying");
             }
         }
+    }
+
+    /// Deletes all sessions that exceed the limits, and returns their space.
+    async fn delete_old_sessions(&self) -> Result<(), slipform_store::Error> {
+        let store = self.app.store();
+        while store.retain(self.options.retention).await? > 0 {}
+        store.release_space().await
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) enum Dialect {
 }
 
 /// Placeholder, SQLite text, PostgreSQL text.
-const PLACEHOLDERS: [(&str, &str, &str); 14] = [
+const PLACEHOLDERS: [(&str, &str, &str); 15] = [
     // The database's clock in milliseconds. Clocks of the clients may be wrong.
     (
         "{now}",
@@ -42,6 +42,12 @@ const PLACEHOLDERS: [(&str, &str, &str); 14] = [
     ),
     // The elements of the first parameter, a JSON array of strings.
     ("{each}", "SELECT value FROM json_each($1)", "SELECT json_array_elements_text($1::text::json)"),
+    // The highest position that an event was ever given.
+    (
+        "{last_event}",
+        "(SELECT seq FROM sqlite_sequence WHERE name = 'events')",
+        "(SELECT last_value FROM events_position_seq)",
+    ),
     ("{transaction}", "0", "transaction_id"),
     ("{after}", "position > $2", "(transaction_id, position) > ($1, $2)"),
     ("{order}", "position", "transaction_id, position"),

@@ -52,4 +52,4 @@ mod tx;
 pub use address::{address_passwords, shown_address};
 pub use error::Error;
 pub use record::*;
-pub use store::{Options, Store};
+pub use store::{Options, Store, backup};

@@ -394,7 +394,7 @@ pub struct Swept {
 }
 
 /// Limits on ended sessions. `None` means unlimited.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retention {
     /// Maximum time since a session tree's last event.
     pub age_ms_max: Option<Millis>,

@@ -1,5 +1,6 @@
 //! SQLite: one writer thread with group commit, and reader threads.
 
+mod backup;
 mod checkpoint;
 mod connection;
 mod files;
@@ -10,7 +11,7 @@ mod open;
 mod watcher;
 mod worker;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -21,6 +22,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::error::Error;
 use crate::tx::Operation;
+pub(crate) use backup::backup;
 use checkpoint::Checkpoints;
 pub(crate) use connection::SqliteConnection;
 use files::DatabaseFiles;
@@ -41,6 +43,8 @@ pub(crate) struct Sqlite {
     writer: RwLock<Option<SyncSender<Box<dyn Job>>>>,
     /// Taken when the store is closed.
     readers: RwLock<Option<SyncSender<Box<dyn Job>>>>,
+    /// The file; `None` for an in-memory database.
+    path: Option<PathBuf>,
     /// False for an in-memory database, which only the writer's connection can see.
     has_readers: bool,
     threads: Mutex<Threads>,
@@ -96,7 +100,8 @@ impl Sqlite {
         }
         let has_readers = readers.is_some();
         let (writer, readers) = (RwLock::new(Some(writer)), RwLock::new(readers));
-        Ok(Sqlite { writer, readers, has_readers, threads: Mutex::new(threads) })
+        let path = path.map(Path::to_owned);
+        Ok(Sqlite { writer, readers, path, has_readers, threads: Mutex::new(threads) })
     }
 
     /// Commits the queued jobs and closes all connections. The writer is the last one, which lets SQLite copy the WAL
@@ -113,6 +118,14 @@ impl Sqlite {
             let _ = thread.join();
         }
         threads.lock.take();
+    }
+
+    /// Copies the WAL into the database, which then has its new size on disk. Does not block writers.
+    pub(crate) fn checkpoint(&self) -> Result<(), Error> {
+        match &self.path {
+            Some(path) => open::checkpointer(path).map(|connection| checkpoint::checkpoint(&connection)),
+            None => Ok(()),
+        }
     }
 
     /// Runs an operation on the writer. The transaction is durable when this returns.

@@ -1,5 +1,6 @@
 //! The store's public interface: one method per operation.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -7,7 +8,7 @@ use slipform_types::{RunId, SessionId};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use crate::address::Address;
+use crate::address::{self, Address};
 use crate::error::Error;
 use crate::postgres::Postgres;
 use crate::record::{
@@ -16,13 +17,15 @@ use crate::record::{
     RegistryKind, RenewedLease, Retention, RunDetails, RunFilter, RunRecord, RunnerRecord, SessionRecord,
     Stale, StatsFilter, StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
 };
-use crate::sqlite::Sqlite;
+use crate::sqlite::{self, Sqlite};
 use crate::transactions::claim::{Adoption, Outage, Renewal};
 use crate::transactions::registry::Item;
+use crate::transactions::retain::DeletedTrees;
+use crate::transactions::space::FREE_PAGES_REPORTED;
 use crate::transactions::sweep::SweepAction;
 use crate::transactions::{
     append, check, claim, delete, encoding, journal, milestones, park, registry, retain, runner, runs,
-    sessions, stats, stop, submit, sweep, token,
+    sessions, space, stats, stop, submit, sweep, token,
 };
 use crate::tx::Operation;
 
@@ -32,6 +35,9 @@ const UNAVAILABLE_MAX: usize = 3;
 
 /// The default of [`Options::connections`]. PostgreSQL slows down with many active connections.
 const CONNECTIONS_DEFAULT: usize = 12;
+
+/// Maximum number of session trees per deleting transaction.
+const TREES_PER_BATCH: usize = 100;
 
 /// Size of the text that [`Store::ping`] stores after a failed write. Larger than the events of most runs.
 const PROBE_BYTES: usize = 256 * 1024;
@@ -239,18 +245,65 @@ impl Store {
         Ok(swept)
     }
 
-    /// Deletes session trees that exceed the retention limits and returns the number of deleted sessions.
-    /// Each tree (a root session and its descendants) is deleted in its own transaction. A failure is logged
-    /// and does not stop the others.
+    /// Deletes session trees that exceed the retention limits and returns the number of deleted sessions. Call it again
+    /// until it returns 0. A tree (a root session and its descendants) is deleted as a whole; a transaction deletes
+    /// several. A failure is logged and does not stop the others.
     pub async fn retain(&self, retention: Retention) -> Result<usize, Error> {
-        let trees = self.read(retention, |tx, retention| Box::pin(retain::candidates(tx, retention)));
+        if retention == Retention::default() {
+            return Ok(0);
+        }
+        let trees = self.read(retention, |tx, retention| Box::pin(retain::candidates(tx, retention))).await?;
         let (mut count, mut failures) = (0, Failures::default());
-        for root in trees.await? {
-            let item = root.to_string();
-            let deleted = self.transact(root, |tx, root| Box::pin(retain::delete_tree(tx, root))).await;
-            count += failures.log_and_continue(&item, deleted)?.unwrap_or(0);
+        let mut left = trees.as_slice();
+        while let Some(batch) = left.get(..left.len().min(TREES_PER_BATCH)).filter(|batch| !batch.is_empty())
+        {
+            if let Ok(deleted) = self.delete_trees(batch).await {
+                count += deleted.sessions;
+                left = &left[deleted.trees..];
+                continue;
+            }
+            // One by one, so that a damaged tree does not keep the others.
+            for root in batch {
+                let deleted = self.delete_trees(std::slice::from_ref(root)).await;
+                let deleted = failures.log_and_continue(root.as_str(), deleted)?;
+                count += deleted.map_or(0, |deleted| deleted.sessions);
+            }
+            left = &left[batch.len()..];
         }
         Ok(count)
+    }
+
+    async fn delete_trees(&self, roots: &[SessionId]) -> Result<DeletedTrees, Error> {
+        self.transact(roots.to_vec(), |tx, roots| Box::pin(retain::delete_trees(tx, roots))).await
+    }
+
+    /// Returns the space of deleted sessions to the file system, in small transactions. SQLite databases that an
+    /// earlier version has created reuse the space instead; [`backup`] makes a copy that can return it.
+    pub async fn release_space(&self) -> Result<(), Error> {
+        let mut free = self.read((), |tx, ()| Box::pin(space::free(tx))).await?;
+        if !free.can_shrink && free.pages >= FREE_PAGES_REPORTED {
+            tracing::info!(
+                free_pages = free.pages,
+                "the database reuses the space of deleted sessions but cannot return it; a copy made with \
+                 `slipform backup` can"
+            );
+        }
+        if !free.is_releasable() {
+            return Ok(());
+        }
+        while free.is_releasable() {
+            let left = self.transact((), |tx, ()| Box::pin(space::release(tx))).await?;
+            if left.pages >= free.pages {
+                break;
+            }
+            free = left;
+        }
+        let store = self.clone();
+        let shortened = spawn_blocking(move || match &*store.database {
+            Database::Sqlite(sqlite) => sqlite.checkpoint(),
+            Database::Postgres(_) => Ok(()),
+        });
+        shortened.await.map_err(|error| Error::Unavailable(error.to_string()))?
     }
 
     /// Returns a run with its contract, or `None` for an unknown id.
@@ -294,7 +347,9 @@ impl Store {
     /// Deletes a session and its descendants. Returns `None` for an unknown session. Returns `Err(run)` if a
     /// run blocks deletion: one that has not ended, or one that waits for a result from this tree.
     pub async fn delete_session(&self, session: &SessionId) -> Result<Option<Result<(), RunId>>, Error> {
-        self.transact(session.clone(), |tx, session| Box::pin(delete::delete(tx, session))).await
+        self.transact(session.clone(), |tx, session| Box::pin(delete::delete(tx, session)))
+            .await
+            .map(|found| found.map(|deleted| deleted.map(drop)))
     }
 
     /// Returns events of a session with `seq > after`, oldest first: at most `limit`, and 4 MiB unless the first is larger.
@@ -329,6 +384,12 @@ impl Store {
     /// and escalations have a body.
     pub async fn milestones(&self, after: Position, limit: usize) -> Result<Vec<Milestone>, Error> {
         self.read((after, limit), |tx, (after, limit)| Box::pin(milestones::after(tx, *after, *limit))).await
+    }
+
+    /// Returns whether a position is after every event that was ever stored, such as one from before a backup was
+    /// restored.
+    pub async fn is_beyond_end(&self, position: Position) -> Result<bool, Error> {
+        self.read(position, |tx, position| Box::pin(journal::is_beyond_end(tx, *position))).await
     }
 
     /// Returns the position of the last event, where a stream of new events starts.
@@ -458,6 +519,26 @@ impl Store {
             Database::Sqlite(sqlite) => sqlite.read(arguments, operation).await,
             Database::Postgres(postgres) => postgres.read(arguments, operation).await,
         }
+    }
+}
+
+/// Copies a SQLite database to a new file while other processes use it. The copy is consistent and has every
+/// transaction that was committed before the call.
+pub async fn backup(address: &str, to: &Path) -> Result<(), Error> {
+    match Address::read(address)? {
+        Address::Sqlite(Some(path)) => {
+            let to = to.to_owned();
+            let copying = spawn_blocking(move || sqlite::backup(&path, &to));
+            copying.await.map_err(|error| Error::Unavailable(error.to_string()))?
+        }
+        Address::Sqlite(None) => {
+            Err(Error::Unsuitable("a database in memory cannot be backed up".to_owned()))
+        }
+        Address::Postgres(address) => Err(Error::Unsuitable(format!(
+            "`slipform backup` copies SQLite databases only; for PostgreSQL run `pg_dump --format=custom --file={} {}`",
+            to.display(),
+            address::shown_address(&address)
+        ))),
     }
 }
 

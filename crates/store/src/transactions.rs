@@ -20,6 +20,7 @@ pub(crate) mod run;
 pub(crate) mod runner;
 pub(crate) mod runs;
 pub(crate) mod sessions;
+pub(crate) mod space;
 pub(crate) mod stats;
 pub(crate) mod stop;
 pub(crate) mod submit;

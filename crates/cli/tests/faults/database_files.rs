@@ -1,14 +1,16 @@
-//! The database's disk is full, its files are moved, or a second server opens it through a link.
+//! The database's disk is full, its files are moved, a second server opens it through a link, or it is copied under load.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
+use rustix::process::Signal;
 use slipform_testkit::wait_until;
 
 use crate::support::cluster::{Cluster, ClusterPlan, StoreKind, is_ready, slipform};
 use crate::support::consistency::verify;
 use crate::support::http;
-use crate::support::load::{Job, submit, try_submit};
+use crate::support::load::{Job, Load, submit, try_submit};
 use crate::support::model::Model;
 use crate::support::random::{Random, seed};
 use crate::support::records::Records;
@@ -119,4 +121,61 @@ fn second_server_on_a_linked_database_is_refused() {
         assert!(!output.status.success() && errors.contains("is in use by another"), "{errors}");
     }
     assert!(is_ready(cluster.address()));
+}
+
+#[test]
+fn terminated_server_leaves_no_write_ahead_log() {
+    let model = Model::start(Random::new(seed()));
+    let cluster = cluster("files-closed", 1, &model);
+    let job = submit(&cluster.addresses(), "plain-first");
+    Records::read(&cluster);
+    cluster.coordinators[0].signal(Signal::TERM);
+    assert!(cluster.coordinators[0].wait_for_exit().success(), "{}", cluster.coordinators[0].log());
+    for ending in ["-wal", "-shm"] {
+        assert!(!database(&cluster, ending).exists(), "{ending} is left");
+    }
+    cluster.coordinators[0].restart();
+    let records = Records::read(&cluster);
+    cluster.kill_all();
+    verify(&records, &[job], &model.exchanges()).assert_ok(&cluster.folder.display().to_string());
+}
+
+#[test]
+fn backup_under_load_has_every_acknowledged_run() {
+    let mut random = Random::new(seed());
+    let model = Model::start(random.fork());
+    let mut cluster = cluster("backup", 2, &model);
+    let load = Load::new(cluster.addresses());
+    let copy = cluster.folder.join("copy.db");
+    let acknowledged = std::thread::scope(|scope| {
+        let _guard = load.run_until_dropped();
+        for _ in 0..4 {
+            let (load, random) = (&load, random.fork());
+            scope.spawn(move || load.run_client(random));
+        }
+        load.wait_for_jobs(20);
+        let jobs = load.jobs();
+        let output =
+            slipform(&cluster.folder).args(["backup", "copy.db", "--db", "store.db"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        load.wait_for_jobs(load.jobs().len() + 10);
+        jobs
+    });
+    cluster.kill_all();
+    for ending in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(database(&cluster, ending));
+    }
+    fs::rename(&copy, database(&cluster, "")).unwrap();
+    cluster.coordinators[0].restart();
+    cluster.coordinators[0].wait_until_ready();
+    cluster.runners.clear();
+    cluster.add_runner(4);
+    let records = Records::read(&cluster);
+    let known: BTreeSet<&str> = records.runs.iter().map(|run| run["run_id"].as_str().unwrap()).collect();
+    for job in &acknowledged {
+        assert!(known.contains(job.run_id.as_str()), "{} is missing in the copy", job.task);
+    }
+    cluster.kill_all();
+    let problems = records.compare(StoreKind::Sqlite, &cluster.database);
+    assert!(problems.is_empty(), "{problems:?}");
 }

@@ -53,8 +53,11 @@ impl App {
         let subscription = self.tail().subscribe(&session);
         let view = self.session(&session).await?;
         if after > view.last_seq {
-            let message =
-                format!("session {session} has no event {after}; its last event is {}", view.last_seq);
+            let message = format!(
+                "session {session} has no event {after}; its last event is {}; if the database was restored from a \
+                     backup, read the journal again with `after=0`",
+                view.last_seq
+            );
             return Err(Error::new(Code::InvalidRequest, message));
         }
         Ok(SessionReader { app: self.clone(), session, subscription, last: after, is_behind: true })
@@ -63,15 +66,30 @@ impl App {
     /// Opens a reader for all journals after a position. `None` starts with new events.
     ///
     /// # Errors
-    /// Fails if the store is unavailable.
+    /// Returns `InvalidRequest` if `after` is beyond the last event.
     pub(crate) async fn read_all(&self, after: Option<Position>) -> Result<AllReader, Error> {
         let subscription = self.tail().subscribe_all();
         let last = match after {
-            Some(position) => position,
+            Some(position) => {
+                if self.store().is_beyond_end(position).await.map_err(errors::store)? {
+                    return Err(beyond_end(position));
+                }
+                position
+            }
             None => self.store().last_position().await.map_err(errors::store)?,
         };
         Ok(AllReader { app: self.clone(), subscription, last, is_behind: true, readable: HashMap::new() })
     }
+}
+
+/// The error for a position after the last event. A client would wait for events that were stored before it.
+fn beyond_end(position: Position) -> Error {
+    let message = format!(
+        "no event {}-{} was ever stored; if the database was restored from a backup, read the journals again with \
+         `after=0`",
+        position.transaction, position.event
+    );
+    Error::new(Code::InvalidRequest, message)
 }
 
 impl SessionReader {

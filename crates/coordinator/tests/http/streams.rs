@@ -59,6 +59,32 @@ async fn reconnected_stream_continues_after_last_event_id() {
     server.get(&format!("{path}?after=-1")).send().await.refused(400, "InvalidRequest");
 }
 
+async fn expect_position_beyond_end_is_refused(store: TestStore) {
+    let server = TestServer::with_store(store.store.clone()).await;
+    server.agent("writer", json!({})).await;
+    let (_, session) = server.submit("writer").await;
+    server.complete_next("Done.").await;
+    let id = server.get("/events/stream?after=0").follow().await.take(4).await.pop().unwrap().id;
+    let (transaction, event) = id.split_once('-').unwrap();
+    let beyond = format!("{transaction}-{}", event.parse::<i64>().unwrap() + 1);
+    let resume = |id: &str| server.get("/events/stream").header("last-event-id", id);
+    let refused = resume(&beyond).send().await.refused(400, "InvalidRequest");
+    assert!(refused.contains("was ever stored"), "{refused}");
+    // Deleting the last events does not make their ids unknown.
+    server.request("DELETE", &format!("/sessions/{session}")).send().await;
+    let mut stream = resume(&id).follow().await;
+    server.submit("writer").await;
+    assert_eq!(stream.take(1).await[0].event, "run_start");
+}
+
+#[tokio::test]
+async fn stream_position_beyond_end_is_refused() {
+    expect_position_beyond_end_is_refused(TestStore::sqlite().await).await;
+    if let Some(store) = TestStore::postgres().await {
+        expect_position_beyond_end_is_refused(store).await;
+    }
+}
+
 /// Events are written while a client disconnects and reconnects repeatedly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reconnecting_streams_miss_and_repeat_nothing() {

@@ -99,7 +99,7 @@ fn run_checkpoints(connection: &Connection, requests: &Receiver<()>, is_copied: 
 }
 
 /// Copies the pages that no reader needs from the WAL. A failure is ignored; the next checkpoint copies them.
-fn checkpoint(connection: &Connection) {
+pub(crate) fn checkpoint(connection: &Connection) {
     let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
 }
 

@@ -24,6 +24,13 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Error> {
     transaction.commit().map_err(super::connection::error)
 }
 
+/// Refuses a database that is not Slipform's or that a newer version has written. Changes nothing.
+pub(crate) fn check(connection: &Connection) -> Result<(), Error> {
+    let has_version = connection.table_exists(None, "schema_version").map_err(super::connection::error)?;
+    let version = if has_version { version(connection).map_err(super::connection::error)? } else { None };
+    version.map_or_else(|| Err(schema::foreign_tables()), |version| schema::check(version, MIGRATIONS_SQLITE))
+}
+
 /// Returns the schema version, 0 for a new database, or `None` if the database contains tables of another
 /// application.
 fn version(connection: &Connection) -> rusqlite::Result<Option<i64>> {

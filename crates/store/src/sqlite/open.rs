@@ -59,7 +59,8 @@ pub(crate) fn prepare_file(path: &Path) -> Result<FileIdentity, Error> {
     })
 }
 
-fn create_file(path: &Path, is_new: bool) -> std::io::Result<()> {
+/// Creates an empty file that only its owner can access.
+pub(crate) fn create_file(path: &Path, is_new: bool) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(false).create_new(is_new);
     #[cfg(unix)]
@@ -99,6 +100,8 @@ pub(crate) fn writer(path: Option<&Path>) -> Result<Connection, Error> {
     };
     let connection = connect(path).map_err(|error| describe(path, error))?;
     let prepare = |connection: &Connection| {
+        // Takes effect in a new database only, and must precede the first write.
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // A committed transaction survives a power failure.
         connection.pragma_update(None, "synchronous", "FULL")?;
@@ -115,6 +118,17 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, Error> {
     Ok(connection)
 }
 
+/// Opens a connection to copy an existing database.
+pub(crate) fn copier(path: &Path) -> Result<Connection, Error> {
+    let open = || {
+        let connection = connect_with(path, OpenFlags::empty())?;
+        // The copy can return the space of deleted rows, even if the original cannot.
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        Ok(connection)
+    };
+    open().map_err(|error| describe(path, error))
+}
+
 /// Opens a connection that runs checkpoints.
 pub(crate) fn checkpointer(path: &Path) -> Result<Connection, Error> {
     let open = || {
@@ -127,9 +141,13 @@ pub(crate) fn checkpointer(path: &Path) -> Result<Connection, Error> {
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    connect_with(path, OpenFlags::SQLITE_OPEN_CREATE)
+}
+
+fn connect_with(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     // Without the URI flag, because a file may be named `file:x?mode=ro`.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
+    let flags = flags
+        | OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let connection = Connection::open_with_flags(path, flags)?;

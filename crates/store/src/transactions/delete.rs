@@ -40,8 +40,8 @@ const PENDING_CALLBACK: &str = concat!(
 );
 
 /// Deletes a session and its descendants, unless a run of the tree has not ended or an outside run still
-/// waits for its result.
-pub(crate) async fn delete(tx: &mut Tx, session: &SessionId) -> Result<Option<Result<(), RunId>>, Error> {
+/// waits for its result. Returns the number of deleted rows.
+pub(crate) async fn delete(tx: &mut Tx, session: &SessionId) -> Result<Option<Result<u64, RunId>>, Error> {
     let tree = lock(tx, session).await?;
     if tree.is_empty() {
         return Ok(None);
@@ -51,10 +51,11 @@ pub(crate) async fn delete(tx: &mut Tx, session: &SessionId) -> Result<Option<Re
             return Ok(Some(Err(row.id()?)));
         }
     }
+    let mut rows = 0;
     for session in &tree {
-        delete_one(tx, session).await?;
+        rows += delete_one(tx, session).await?;
     }
-    Ok(Some(Ok(())))
+    Ok(Some(Ok(rows)))
 }
 
 /// Locks all sessions of the tree, so that none is resumed concurrently.
@@ -67,7 +68,7 @@ pub(crate) async fn lock(tx: &mut Tx, session: &SessionId) -> Result<Vec<Session
     rows.into_iter().map(|mut row| row.id()).collect()
 }
 
-async fn delete_one(tx: &mut Tx, session: &SessionId) -> Result<(), Error> {
+async fn delete_one(tx: &mut Tx, session: &SessionId) -> Result<u64, Error> {
     let statements = [
         "DELETE FROM callbacks WHERE parent_session_id = $1
             OR child_run_id IN (SELECT run_id FROM runs WHERE session_id = $1)",
@@ -76,8 +77,9 @@ async fn delete_one(tx: &mut Tx, session: &SessionId) -> Result<(), Error> {
         "DELETE FROM runs WHERE session_id = $1",
         "DELETE FROM sessions WHERE session_id = $1",
     ];
+    let mut rows = 0;
     for sql in statements {
-        tx.execute(sql, &[session.as_str().into()]).await?;
+        rows += tx.execute(sql, &[session.as_str().into()]).await?;
     }
-    Ok(())
+    Ok(rows)
 }

@@ -322,6 +322,13 @@ pub(crate) async fn all_events(
     rows.into_iter().map(event).collect()
 }
 
+/// Returns whether a position is after every event that was ever stored. Events may have been deleted since.
+pub(crate) async fn is_beyond_end(tx: &mut Tx, position: Position) -> Result<bool, Error> {
+    let row = tx.query_one("SELECT {last_event}", &[]).await?;
+    let last = row.map_or(Ok(None), |mut row| row.optional_integer())?;
+    Ok(position.event > last.unwrap_or(0))
+}
+
 /// Returns the position of the last visible event.
 pub(crate) async fn last_position(tx: &mut Tx) -> Result<Position, Error> {
     let row = tx

@@ -7,8 +7,12 @@ use crate::error::Error;
 use crate::record::{Millis, Retention};
 use crate::tx::Tx;
 
-/// Maximum number of session trees per call. The next call deletes the rest.
-const TREES_MAX: i64 = 1000;
+/// Maximum number of session trees per call. Finding them reads all sessions. The next call deletes the rest.
+const TREES_MAX: i64 = 10_000;
+
+/// Rows after which a transaction ends. Other writes wait for it, so it takes some milliseconds at most, unless a
+/// single session is larger.
+const ROWS_MAX: u64 = 1_000;
 
 /// Sessions of trees without active runs and without pending callbacks.
 macro_rules! ended_trees {
@@ -49,8 +53,30 @@ pub(crate) async fn candidates(tx: &mut Tx, retention: &Retention) -> Result<Vec
     Ok(trees)
 }
 
-/// Deletes a session tree unless it has become active again. Returns the number of deleted sessions.
-pub(crate) async fn delete_tree(tx: &mut Tx, root: &SessionId) -> Result<usize, Error> {
+/// What a transaction has deleted.
+pub(crate) struct DeletedTrees {
+    /// Number of trees that were deleted or have become active again.
+    pub(crate) trees: usize,
+    pub(crate) sessions: usize,
+}
+
+/// Deletes the first of these session trees, at least one. Trees that have become active again are kept.
+pub(crate) async fn delete_trees(tx: &mut Tx, roots: &[SessionId]) -> Result<DeletedTrees, Error> {
+    let (mut deleted, mut rows) = (DeletedTrees { trees: 0, sessions: 0 }, 0);
+    for root in roots {
+        let (sessions, more) = delete_tree(tx, root).await?;
+        deleted.trees += 1;
+        deleted.sessions += sessions;
+        rows += more;
+        if rows >= ROWS_MAX {
+            break;
+        }
+    }
+    Ok(deleted)
+}
+
+/// Deletes a session tree unless it has become active again. Returns the number of deleted sessions and rows.
+async fn delete_tree(tx: &mut Tx, root: &SessionId) -> Result<(usize, u64), Error> {
     let count = delete::lock(tx, root).await?.len();
     let called_back = tx
         .query_one(
@@ -60,7 +86,10 @@ pub(crate) async fn delete_tree(tx: &mut Tx, root: &SessionId) -> Result<usize, 
         )
         .await?;
     if called_back.is_some() {
-        return Ok(0);
+        return Ok((0, 0));
     }
-    Ok(matches!(delete::delete(tx, root).await?, Some(Ok(()))).then_some(count).unwrap_or(0))
+    match delete::delete(tx, root).await? {
+        Some(Ok(rows)) => Ok((count, rows)),
+        Some(Err(_)) | None => Ok((0, 0)),
+    }
 }

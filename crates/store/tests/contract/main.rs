@@ -19,6 +19,7 @@ mod park;
 mod postgres_server;
 mod postgres_tls;
 mod records;
+mod sqlite_backup;
 mod sqlite_faults;
 mod sqlite_files;
 mod stats;
@@ -101,6 +102,7 @@ slipform_testkit::on_each_database!(crate::support::Fixture, [sqlite, memory, po
     records:
         sessions_beyond_age_limit_are_deleted
         oldest_sessions_beyond_count_limit_are_deleted
+        old_sessions_are_deleted_in_few_transactions
         session_tree_with_active_run_is_retained
         deleting_a_session_deletes_its_children
         session_with_undelivered_result_is_not_deleted

@@ -52,6 +52,23 @@ pub(crate) async fn oldest_sessions_beyond_count_limit_are_deleted(test: &Fixtur
     assert_eq!(test.store.retain(two).await.unwrap(), 0);
 }
 
+pub(crate) async fn old_sessions_are_deleted_in_few_transactions(test: &Fixture) {
+    const SESSIONS: usize = 150;
+    for _ in 0..SESSIONS {
+        test.submit("writer").await;
+        test.complete_next("done").await;
+    }
+    let open = test.submit("writer").await;
+    let before = test.store.commits();
+    let none = Retention { age_ms_max: Some(-1), sessions_max: None };
+    assert_eq!(test.store.retain(none).await.unwrap(), SESSIONS);
+    let commits = test.store.commits() - before;
+    assert!(commits <= SESSIONS as u64 / 10, "{commits} transactions");
+    assert_eq!(test.store.retain(none).await.unwrap(), 0);
+    assert!(test.store.session(&open.session_id).await.unwrap().is_some());
+    assert!(test.store.check().await.unwrap().is_empty());
+}
+
 pub(crate) async fn session_tree_with_active_run_is_retained(test: &Fixture) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
