@@ -76,18 +76,23 @@ pub(crate) struct Adoption {
     pub(crate) silence_ms: Millis,
 }
 
-/// Claims runs pinned to runners that have been silent for `silence_ms`. The run must have waited as long,
-/// because a caller may submit it before its runner registers.
+/// Claims runs pinned to runners that have been silent for `silence_ms`.
+///
+/// A run whose lease has expired is claimed at once: its runner has been silent for a lease. Other runs also wait for
+/// the inaccuracy of `seen_at`. A run whose runner is unknown must have waited in the queue as long, because a caller
+/// may submit it before its runner registers.
 pub(crate) async fn adopt(tx: &mut Tx, adoption: &Adoption) -> Result<Vec<Claimed>, Error> {
     let query = claim_query!(
-        "SELECT run_id FROM runs WHERE available_at IS NOT NULL AND available_at <= {now} - $4
+        "SELECT run_id FROM runs WHERE available_at IS NOT NULL AND available_at <= {now}
             AND pinned_to IS NOT NULL AND NOT EXISTS (
-                SELECT 1 FROM runners n WHERE n.runner_id = pinned_to AND n.seen_at >= {now} - $4
-            )"
+                SELECT 1 FROM runners n WHERE n.runner_id = pinned_to
+                    AND n.seen_at >= {now} - $4 - CASE WHEN runs.losses > 0 THEN 0 ELSE 1000 END
+            ) AND (available_at <= {now} - $4 - 1000
+                OR EXISTS (SELECT 1 FROM runners n WHERE n.runner_id = pinned_to))"
     );
-    // `seen_at` is only accurate to this interval.
-    let silence_ms = adoption.silence_ms.saturating_add(runner::SEEN_INTERVAL_MS);
-    let claimed = claim_runs(tx, &query, &adoption.request, silence_ms).await?;
+    // The constant of the query.
+    const { assert!(runner::SEEN_INTERVAL_MS == 1000) };
+    let claimed = claim_runs(tx, &query, &adoption.request, adoption.silence_ms).await?;
     let ids: Vec<&str> = claimed.iter().map(|run| run.fence.run_id.as_str()).collect();
     if !ids.is_empty() {
         // The runner is considered dead, so its other runs are unpinned as well and need no second wait.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-use slipform_store::{ClaimRequest, NewRun, Stale};
+use slipform_store::{ClaimRequest, NewRun, Stale, SweepLimits};
 use slipform_testkit::wait_until_async;
 use slipform_types::{ExecutionMode, RunStatus};
 
@@ -66,6 +66,28 @@ pub(crate) async fn run_pinned_to_dead_runner_is_adopted(test: &Fixture) {
     })
     .await;
     assert_eq!(test.claim().await.fence.run_id, free.run_id);
+}
+
+pub(crate) async fn run_of_dead_runner_is_adopted_when_its_lease_ends(test: &Fixture) {
+    let pin = || NewRun { pinned_to: Some("killed".to_owned()), ..task("writer") };
+    test.store.register(runner("killed")).await.unwrap();
+    let lost = test.store.submit(pin()).await.unwrap().unwrap();
+    let queued = test.store.submit(pin()).await.unwrap().unwrap();
+    assert_eq!(test.claim_as("killed", 1, 1).await[0].fence.run_id, lost.run_id);
+    let limits = SweepLimits { losses_max: 3, stop_wait_ms: LONG, batch: 100 };
+    wait_until_async("the lease ends", || async { test.store.sweep(limits).await.unwrap().returned == 1 })
+        .await;
+    let theirs =
+        ClaimRequest { runner_id: "theirs".to_owned(), slots: 10, lease_ms: LONG, only_pinned: false };
+    assert!(
+        test.store.adopt(theirs.clone(), LONG).await.unwrap().is_empty(),
+        "the runner is not silent for long"
+    );
+    let adopted = test.store.adopt(theirs.clone(), 1).await.unwrap();
+    let adopted: Vec<_> = adopted.into_iter().map(|claim| claim.fence.run_id).collect();
+    assert_eq!(adopted.first(), Some(&lost.run_id), "no second wait");
+    let claimed = test.store.claim(theirs).await.unwrap().into_iter().map(|claim| claim.fence.run_id);
+    assert_eq!(adopted.into_iter().skip(1).chain(claimed).collect::<Vec<_>>(), [queued.run_id]);
 }
 
 pub(crate) async fn adopted_run_is_released_from_dead_runner(test: &Fixture) {

@@ -51,6 +51,7 @@ slipform_testkit::on_each_database!(crate::support::Fixture, [sqlite, memory, po
         longest_waiting_run_is_claimed_first
         pinned_run_waits_for_its_runner
         run_pinned_to_dead_runner_is_adopted
+        run_of_dead_runner_is_adopted_when_its_lease_ends
         adopted_run_is_released_from_dead_runner
         concurrent_claims_take_each_run_once
         time_limit_starts_at_first_claim
