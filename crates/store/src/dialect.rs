@@ -12,12 +12,8 @@ pub(crate) enum Dialect {
 
 /// Placeholder, SQLite text, PostgreSQL text.
 const PLACEHOLDERS: [(&str, &str, &str); 15] = [
-    // The database's clock in milliseconds. Clocks of the clients may be wrong.
-    (
-        "{now}",
-        "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
-        "(extract(epoch from clock_timestamp()) * 1000)::bigint",
-    ),
+    // The database's clock in milliseconds. Clocks of the clients may be wrong. `sqlite/time.rs` defines SQLite's.
+    ("{now}", "slipform_now()", "(extract(epoch from clock_timestamp()) * 1000)::bigint"),
     // SQLite has a single writer, so its transaction needs no row locks. On PostgreSQL, `NO KEY` is enough
     // because keys never change, and a stronger lock would block foreign-key checks.
     ("{lock}", "", "FOR NO KEY UPDATE"),
@@ -87,10 +83,7 @@ mod tests {
     #[test]
     fn statement_is_rendered_for_each_dialect() {
         let sql = "SELECT {now} FROM runs WHERE run_id = $1 {lock}";
-        assert_eq!(
-            Dialect::Sqlite.render(sql),
-            "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) FROM runs WHERE run_id = ?1 "
-        );
+        assert_eq!(Dialect::Sqlite.render(sql), "SELECT slipform_now() FROM runs WHERE run_id = ?1 ");
         assert!(Dialect::Postgres.render(sql).ends_with("run_id = $1 FOR NO KEY UPDATE"));
     }
 }

@@ -13,13 +13,14 @@
 //! - `postgres`: addresses and passwords, TLS, the connection pool, retries, and `LISTEN`/`NOTIFY` between
 //!   coordinators.
 //! - `schema`: the migrations (SQL in `migrations/`).
-//! - `address`, `error`: store URLs and [`Error`].
+//! - `address`, `clock`, `error`: store URLs, the machine's clocks, and [`Error`].
 //!
 //! Concepts:
 //! - A run passes through [`Store::submit`], [`Store::claim`], [`Store::append`], [`Store::park`] and
 //!   [`Store::finish`].
 //! - Every write of a runner carries its attempt's [`Fence`]. The store refuses a stale one with [`Stale`].
-//! - All timestamps come from the database's clock, so leases do not depend on the machines' clocks.
+//! - All timestamps come from the database's clock, so leases do not depend on the machines' clocks. A SQLite database
+//!   has the machine's clock, and a jump of it moves leases and deadlines along.
 //! - [`Store::notifications`] signals that something was committed; subscribers then query for it.
 //!
 //! ```
@@ -39,6 +40,7 @@
 //! `slipform-engine`), and the HTTP API (`slipform-api`).
 
 mod address;
+mod clock;
 mod dialect;
 mod error;
 mod postgres;
@@ -50,6 +52,7 @@ mod transactions;
 mod tx;
 
 pub use address::{address_passwords, shown_address};
+pub use clock::Clock;
 pub use error::Error;
 pub use record::*;
 pub use store::{Options, Store, backup};

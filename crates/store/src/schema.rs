@@ -14,6 +14,7 @@ pub(crate) const MIGRATIONS_SQLITE: Migrations = &[
     include_str!("../migrations/sqlite/0006_models.sql"),
     include_str!("../migrations/sqlite/0007_reported_errors.sql"),
     include_str!("../migrations/sqlite/0008_access.sql"),
+    include_str!("../migrations/sqlite/0009_clock.sql"),
     include_str!("../migrations/sqlite/0010_error_summaries.sql"),
 ];
 pub(crate) const MIGRATIONS_POSTGRES: Migrations = &[
@@ -25,6 +26,7 @@ pub(crate) const MIGRATIONS_POSTGRES: Migrations = &[
     include_str!("../migrations/postgres/0006_models.sql"),
     include_str!("../migrations/postgres/0007_reported_errors.sql"),
     include_str!("../migrations/postgres/0008_access.sql"),
+    include_str!("../migrations/postgres/0009_clock.sql"),
     include_str!("../migrations/postgres/0010_error_summaries.sql"),
 ];
 

@@ -8,6 +8,7 @@ mod job;
 mod lock;
 mod migrate;
 mod open;
+mod time;
 mod watcher;
 mod worker;
 
@@ -20,6 +21,7 @@ use std::thread::JoinHandle;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::tx::Operation;
 pub(crate) use backup::backup;
@@ -28,6 +30,8 @@ pub(crate) use connection::SqliteConnection;
 use files::DatabaseFiles;
 use job::{Job, Transaction};
 use lock::Lock;
+use time::DatabaseTime;
+use worker::Written;
 
 /// Maximum number of queued jobs, for the writer and for the readers. Further jobs fail as `Unavailable`,
 /// which bounds memory.
@@ -67,6 +71,7 @@ impl Sqlite {
     pub(crate) fn open(
         path: Option<&Path>,
         is_exclusive: bool,
+        clock: Clock,
         notifications: &Arc<watch::Sender<u64>>,
         commits: &Arc<AtomicU64>,
     ) -> Result<Sqlite, Error> {
@@ -78,19 +83,22 @@ impl Sqlite {
         }
         let mut connection = open::writer(path)?;
         migrate::migrate(&mut connection)?;
+        let time = DatabaseTime::new(clock);
+        time.synchronize(&mut connection)?;
+        time.install(&connection)?;
         let files =
             path.zip(identity).map(|(path, identity)| DatabaseFiles::identify(path, identity)).transpose()?;
         let checkpoints = path.map(|path| Checkpoints::new(&mut connection, path)).transpose()?;
         let (writer, jobs) = sync_channel(JOBS_WAITING_MAX);
         let (for_writer, commits, runtime) = (notifications.clone(), commits.clone(), Handle::current());
-        let written = files.clone();
+        let written = Written { files: files.clone(), time: time.clone() };
         let thread = spawn("store-writer", move || {
-            worker::write(connection, written.as_ref(), checkpoints, &jobs, &for_writer, &commits, &runtime)
+            worker::write(connection, &written, checkpoints, &jobs, &for_writer, &commits, &runtime)
         })?;
         let mut threads = Threads { writer: Some(thread), lock, ..Threads::default() };
         let mut readers = None;
         if let Some((path, files)) = path.zip(files) {
-            readers = Some(start_readers(path, &mut threads.others)?);
+            readers = Some(start_readers(path, &time, &mut threads.others)?);
             let (stop, stopped) = sync_channel(1);
             let (connection, notifications) = (open::reader(path)?, notifications.clone());
             threads.others.push(spawn("store-watcher", move || {
@@ -180,11 +188,16 @@ where
     answered.await.map_err(|_| ended())?
 }
 
-fn start_readers(path: &Path, threads: &mut Vec<JoinHandle<()>>) -> Result<SyncSender<Box<dyn Job>>, Error> {
+fn start_readers(
+    path: &Path,
+    time: &DatabaseTime,
+    threads: &mut Vec<JoinHandle<()>>,
+) -> Result<SyncSender<Box<dyn Job>>, Error> {
     let (readers, jobs) = sync_channel(JOBS_WAITING_MAX);
     let jobs = Arc::new(Mutex::new(jobs));
     for _ in 0..READERS {
         let (connection, jobs) = (open::reader(path)?, jobs.clone());
+        time.install(&connection)?;
         threads.push(spawn("store-reader", move || worker::read(connection, &jobs))?);
     }
     Ok(readers)
@@ -222,7 +235,9 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn failed_operation_does_not_undo_others_of_its_group() {
         let (notifications, mut receiver) = watch::channel(0);
-        let sqlite = Arc::new(Sqlite::open(None, false, &Arc::new(notifications), &Arc::default()).unwrap());
+        let sqlite = Arc::new(
+            Sqlite::open(None, false, Clock::default(), &Arc::new(notifications), &Arc::default()).unwrap(),
+        );
         let faults = [None, Some("panic"), Some("wait"), Some("refused"), None];
         let mut asked = tokio::task::JoinSet::new();
         for number in 0..100 {

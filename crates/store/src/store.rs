@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::address::{self, Address};
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::postgres::Postgres;
 use crate::record::{
@@ -79,6 +80,11 @@ impl Store {
     /// Opens a store and applies missing migrations. Accepts `sqlite:PATH`, `sqlite::memory:` and
     /// `postgres://…`.
     pub async fn open(address: &str, options: &Options) -> Result<Store, Error> {
+        Store::open_with_clock(address, options, Clock::default()).await
+    }
+
+    /// Opens a store like [`Store::open`]. A SQLite database has the time of this clock; PostgreSQL has its own.
+    pub async fn open_with_clock(address: &str, options: &Options, clock: Clock) -> Result<Store, Error> {
         let (notifications, commits) = (Arc::new(watch::channel(0).0), Arc::new(AtomicU64::new(0)));
         let database = match Address::read(address)? {
             Address::Sqlite(path) => {
@@ -86,7 +92,7 @@ impl Store {
                     (options.is_exclusive, notifications.clone(), commits.clone());
                 // Opening can block while another process writes.
                 let opening = spawn_blocking(move || {
-                    Sqlite::open(path.as_deref(), is_exclusive, &notifications, &commits)
+                    Sqlite::open(path.as_deref(), is_exclusive, clock, &notifications, &commits)
                 });
                 let opened = opening.await.map_err(|error| Error::Unavailable(error.to_string()))?;
                 Database::Sqlite(opened?)

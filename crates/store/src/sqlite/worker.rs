@@ -12,11 +12,35 @@ use super::checkpoint::{self, Checkpoints};
 use super::connection::SqliteConnection;
 use super::files::DatabaseFiles;
 use super::job::Job;
+use super::time::DatabaseTime;
 use crate::error::Error;
 use crate::tx::{self, Tx};
 
 /// Maximum number of jobs per commit, which bounds the latency of the first one.
 const JOBS_PER_COMMIT_MAX: usize = 256;
+
+/// What the writer checks around each commit.
+pub(crate) struct Written {
+    /// `None` for an in-memory database.
+    pub(crate) files: Option<DatabaseFiles>,
+    pub(crate) time: DatabaseTime,
+}
+
+impl Written {
+    fn is_in_place(&self) -> Result<(), Error> {
+        self.files.as_ref().map_or(Ok(()), DatabaseFiles::check)
+    }
+
+    /// Moves the stored times if the machine's clock has jumped, before an operation compares them with it.
+    fn synchronize(&self, tx: &mut Tx) -> Result<(), Error> {
+        match &mut tx.connection {
+            tx::Connection::Sqlite(connection) if self.time.has_jumped() => {
+                self.time.synchronize(&mut connection.connection)
+            }
+            _ => Ok(()),
+        }
+    }
+}
 
 type Jobs = Receiver<Box<dyn Job>>;
 type Group = Vec<Box<dyn Job>>;
@@ -25,7 +49,7 @@ type Group = Vec<Box<dyn Job>>;
 /// because a commit costs far more than a job.
 pub(crate) fn write(
     connection: Connection,
-    files: Option<&DatabaseFiles>,
+    written: &Written,
     mut checkpoints: Option<Checkpoints>,
     jobs: &Jobs,
     notifications: &Arc<watch::Sender<u64>>,
@@ -38,12 +62,14 @@ pub(crate) fn write(
         let mut group = vec![first];
         // Checked before, so that nothing is added to files that are not in place, and after, so that no commit to
         // such files is reported as stored.
-        let is_in_place = || files.map_or(Ok(()), DatabaseFiles::check);
-        let mut committed = is_in_place().and_then(|()| commit(&mut tx, jobs, &mut group));
+        let mut committed = written
+            .is_in_place()
+            .and_then(|()| written.synchronize(&mut tx))
+            .and_then(|()| commit(&mut tx, jobs, &mut group));
         if committed.is_err() {
             let _ = execute(&mut tx, "ROLLBACK");
         }
-        committed = committed.and_then(|()| is_in_place());
+        committed = committed.and_then(|()| written.is_in_place());
         let has_notification = tx.has_notification && committed.is_ok();
         commits.fetch_add(1, Ordering::Relaxed);
         let notifications = has_notification.then(|| notifications.clone());
@@ -59,8 +85,8 @@ pub(crate) fn write(
         }
     }
     drop(checkpoints);
-    if let (Some(files), tx::Connection::Sqlite(connection)) = (files, &tx.connection)
-        && files.check().is_ok()
+    if let tx::Connection::Sqlite(connection) = &tx.connection
+        && written.is_in_place().is_ok()
     {
         checkpoint::truncate_wal(&connection.connection);
     }

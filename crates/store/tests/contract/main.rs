@@ -9,6 +9,7 @@
 mod append;
 mod callback;
 mod claim;
+mod clock;
 mod delegation;
 mod events;
 mod finish;

@@ -1,0 +1,1 @@
+-- SQLite stores the time of its machine here. PostgreSQL has its server's clock, and changes nothing.
