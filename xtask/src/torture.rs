@@ -1,4 +1,4 @@
-//! `cargo xtask torture`: runs the fault tests with more kills.
+//! `cargo xtask torture`: runs the fault tests with more kills, and prints one table of the results.
 
 use anyhow::{Context as _, Result, bail};
 
@@ -10,6 +10,11 @@ const KILLS: u32 = 500;
 /// The variables that configure the fault tests.
 const KILLS_VARIABLE: &str = "SLIPFORM_TORTURE_KILLS";
 const SEED_VARIABLE: &str = "SLIPFORM_TORTURE_SEED";
+const TABLE_VARIABLE: &str = "SLIPFORM_TORTURE_TABLE";
+
+/// The head of the table; each test appends a row.
+const TABLE_HEAD: &str =
+    "| store | faults | acknowledged | lost | doubled | repeated calls |\n|---|---|---|---|---|---|\n";
 
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     let (mut kills, mut seed, mut stores) = (KILLS, None, vec!["sqlite", "postgres"]);
@@ -25,6 +30,8 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
             other => bail!("unknown option `{other}`; use --kills, --store or --seed"),
         }
     }
+    let table = std::env::temp_dir().join(format!("slipform-torture-{}.md", std::process::id()));
+    let _ = std::fs::remove_file(&table);
     for store in stores {
         // The fault tests do not use the embedded model, which takes long to build.
         let mut test = command(
@@ -32,9 +39,12 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
             &["test", "--quiet", "--package", "slipform", "--no-default-features", "--test", "faults", "--"],
         );
         test.args(["--exact", &format!("torture::random_kills_lose_nothing_on_{store}"), "--nocapture"]);
-        test.env(KILLS_VARIABLE, kills.to_string());
+        test.env(KILLS_VARIABLE, kills.to_string()).env(TABLE_VARIABLE, &table);
         test.envs(seed.map(|seed| (SEED_VARIABLE, seed.to_string())));
         shell::run(&format!("torture on {store}"), &mut test)?;
     }
+    let rows = std::fs::read_to_string(&table).unwrap_or_default();
+    println!("\n{TABLE_HEAD}{rows}");
+    let _ = std::fs::remove_file(&table);
     Ok(())
 }

@@ -62,6 +62,11 @@ impl Sweeper {
         self.app.mark_renewable();
         loop {
             ticks.tick().await;
+            // A database that can be read but not written to, such as on a full disk, renews no leases.
+            let store = self.app.store();
+            if store.has_failed_write() && store.ping().await.is_err() {
+                continue;
+            }
             if self.app.extend_after_outage().await.is_err() {
                 continue;
             }

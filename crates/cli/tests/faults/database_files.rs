@@ -3,17 +3,18 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use rustix::process::Signal;
-use slipform_testkit::wait_until;
+use slipform_testkit::{Gate, wait_until};
 
-use crate::support::cluster::{Cluster, ClusterPlan, StoreKind, is_ready, slipform};
+use crate::support::cluster::{Cluster, ClusterPlan, StoreKind, is_ready, slipform, wait_for_lease_expiry};
 use crate::support::consistency::verify;
 use crate::support::http;
 use crate::support::load::{Job, Load, submit, try_submit};
 use crate::support::model::Model;
 use crate::support::random::{Random, seed};
-use crate::support::records::Records;
+use crate::support::records::{Records, types};
 
 /// How often `/readyz` is asked after a failed write. Every answer must be the same.
 const QUESTIONS: usize = 20;
@@ -66,6 +67,27 @@ fn server_is_unready_from_failed_write_until_disk_has_space() {
     let mut report = verify(&records, &jobs, &model.exchanges());
     report.problems.extend(records.compare(StoreKind::Sqlite, &cluster.database));
     report.assert_ok(&cluster.folder.display().to_string());
+}
+
+#[test]
+fn attempt_survives_full_disk_that_outlasts_its_lease() {
+    let gate = Gate::new();
+    let model = Model::with_gate("plain-1", 0..1, &gate);
+    let cluster = cluster("disk-full-lease", 1, &model);
+    let job = submit(&cluster.addresses(), "plain-1");
+    model.wait_for_calls("plain-1", 1);
+    let (coordinator, began) = (&cluster.coordinators[0], Instant::now());
+    coordinator.limit_file_size(Some(database(&cluster, "-wal").metadata().unwrap().len()));
+    wait_until("the server is unready", || !is_ready(cluster.address()));
+    wait_for_lease_expiry(began);
+    coordinator.limit_file_size(None);
+    coordinator.wait_until_ready();
+    gate.open();
+    let records = Records::read(&cluster);
+    let journal = types(&records.journals[&job.session_id]);
+    assert!(!journal.contains(&"lease_expired"), "{journal:?}");
+    cluster.kill_all();
+    verify(&records, &[job], &model.exchanges()).assert_ok(&cluster.folder.display().to_string());
 }
 
 #[test]

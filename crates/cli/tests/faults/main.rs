@@ -6,6 +6,7 @@
 //! - [`support::load`]: clients that submit runs. [`support::reader`]: reads an event stream over short connections.
 //! - [`support::records`]: reads all runs and journals over HTTP and from the database. [`support::consistency`]: checks
 //!   them.
+//! - [`support::clock`]: sets the time of day of a process. [`support::proxy`]: cuts connections of runners.
 //! - [`support::http`], [`support::random`]: an HTTP client, seeded random numbers.
 //! - The other modules are the tests, one per kind of fault.
 //!
@@ -15,10 +16,12 @@
 //!
 //! - `SLIPFORM_TORTURE_KILLS`: the number of kills.
 //! - `SLIPFORM_TORTURE_SEED`: the seed of an earlier run.
+//! - `SLIPFORM_TORTURE_TABLE`: a file to which the table's row is appended.
 //! - `SLIPFORM_TEST_POSTGRES_BIN`: the folder with PostgreSQL's programs. Without it the tests search `PATH` and Debian's
 //!   folder; without the programs they skip the PostgreSQL tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
+mod clock_jump;
 mod coordinator_outage;
 mod database_files;
 mod database_outage;

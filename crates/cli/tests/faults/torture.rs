@@ -1,11 +1,19 @@
-//! Kills coordinators and runners at random moments under load.
+//! Kills coordinators and runners at random moments under load. In between, the disk of a SQLite database is full or the
+//! clock jumps, connections of runners are cut, and PostgreSQL crashes.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::time::Instant;
 
 use slipform_testkit::{PostgresServer, wait_until};
 
-use crate::support::cluster::{Cluster, ClusterPlan, Process, StoreKind};
-use crate::support::consistency::verify;
+use crate::support::clock::TestClock;
+use crate::support::cluster::{Cluster, ClusterPlan, Process, StoreKind, wait_for_lease_expiry};
+use crate::support::consistency::{Report, verify};
+use crate::support::http;
 use crate::support::load::Load;
 use crate::support::model::Model;
+use crate::support::proxy::Proxy;
 use crate::support::random::{Random, seed};
 use crate::support::records::Records;
 
@@ -14,6 +22,14 @@ const KILLS: usize = 20;
 
 /// The number of clients. Most of them wait for runs whose runner was killed.
 const CLIENTS: usize = 12;
+
+/// The number of runners, and the slots of each.
+const RUNNERS: usize = 3;
+const SLOTS: usize = 3;
+
+/// The head of the table of results.
+const TABLE_HEAD: &str =
+    "| store | faults | acknowledged | lost | doubled | repeated calls |\n|---|---|---|---|---|---|\n";
 
 /// The most model requests between two kills.
 const REQUESTS_MAX: usize = 30;
@@ -46,29 +62,145 @@ fn random_kills_lose_nothing_on_postgres() {
     }
 }
 
+/// The kills after which another fault happens.
+const KILLS_PER_FAULT: usize = 5;
+
+/// The size of a full disk. SQLite writes from the start of its log again after a checkpoint, so the log's size is no
+/// limit.
+const DISK_BYTES: u64 = 256 * 1024;
+
+/// The furthest jump of the clock, in seconds: a day.
+const JUMP_MAX: usize = 86_400;
+
+/// A fault other than a kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    FullDisk,
+    ClockJump,
+    CutConnections,
+    DatabaseCrash,
+}
+
+impl Fault {
+    /// Returns the faults that this store can have.
+    fn all(store: StoreKind<'_>) -> &'static [Fault] {
+        match store {
+            StoreKind::Sqlite => &[Fault::FullDisk, Fault::ClockJump, Fault::CutConnections],
+            StoreKind::Postgres(_) => &[Fault::CutConnections, Fault::DatabaseCrash],
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Fault::FullDisk => "full disks",
+            Fault::ClockJump => "clock jumps",
+            Fault::CutConnections => "cut connections",
+            Fault::DatabaseCrash => "database crashes",
+        }
+    }
+}
+
+/// A cluster with what the faults need.
+struct Torture<'a> {
+    store: StoreKind<'a>,
+    cluster: Cluster,
+    proxies: Vec<Proxy>,
+    clock: Option<TestClock>,
+    model: Model,
+    load: Load,
+}
+
+impl Torture<'_> {
+    fn build<'a>(name: &str, store: StoreKind<'a>, coordinators: usize, random: &mut Random) -> Torture<'a> {
+        let model = Model::start(random.fork());
+        let clock = matches!(store, StoreKind::Sqlite).then(|| TestClock::build(name)).flatten();
+        let variables = clock.as_ref().map(TestClock::variables).unwrap_or_default();
+        let plan = ClusterPlan { name, store, coordinators, runners: 0, slots: 0 };
+        let mut cluster = Cluster::build_with(&plan, &model, &variables);
+        let mut proxies = Vec::new();
+        for number in 0..RUNNERS {
+            let proxy = Proxy::start(cluster.coordinators[number % coordinators].address);
+            cluster.add_runner_of(proxy.address, SLOTS);
+            proxies.push(proxy);
+        }
+        let load = Load::new(cluster.addresses());
+        Torture { store, cluster, proxies, clock, model, load }
+    }
+
+    /// Causes a fault and waits until it is over. Returns false if this machine cannot cause it.
+    fn cause(&self, fault: Fault, random: &mut Random) -> bool {
+        match fault {
+            Fault::FullDisk => {
+                let (coordinator, began) = (&self.cluster.coordinators[0], Instant::now());
+                coordinator.limit_file_size(Some(DISK_BYTES));
+                self.wait_for_status(503);
+                if random.below(2) == 0 {
+                    wait_for_lease_expiry(began);
+                }
+                coordinator.limit_file_size(None);
+                self.wait_for_status(200);
+            }
+            Fault::ClockJump => {
+                let Some(clock) = &self.clock else { return false };
+                let seconds = i64::try_from(random.below(2 * JUMP_MAX)).unwrap();
+                clock.set(seconds - i64::try_from(JUMP_MAX).unwrap());
+            }
+            Fault::CutConnections => self.proxies.iter().for_each(Proxy::cut),
+            Fault::DatabaseCrash => {
+                let StoreKind::Postgres(server) = self.store else { return false };
+                server.crash();
+                self.wait_for_status(503);
+                server.restart();
+                self.wait_for_status(200);
+            }
+        }
+        true
+    }
+
+    /// Waits until every coordinator answers `/readyz` with this status.
+    fn wait_for_status(&self, status: u16) {
+        for address in self.cluster.addresses() {
+            wait_until(&format!("{address} answers {status}"), || {
+                http::get(address, "/readyz").is_ok_and(|response| response.status == status)
+            });
+        }
+    }
+}
+
 fn torture(name: &str, store: StoreKind<'_>, coordinators: usize) {
     let (kills, seed) = (kills(), seed());
     println!("{name}: {kills} kills, SLIPFORM_TORTURE_SEED={seed}");
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let mut random = Random::new(seed);
-    let model = Model::start(random.fork());
-    let cluster = Cluster::build(&ClusterPlan { name, store, coordinators, runners: 3, slots: 3 }, &model);
-    let load = Load::new(cluster.addresses());
+    let torture = Torture::build(name, store, coordinators, &mut random);
+    let Torture { cluster, model, load, .. } = &torture;
+    let mut faults: BTreeMap<&str, usize> = BTreeMap::from([("kills", kills)]);
     std::thread::scope(|scope| {
         let _guard = load.run_until_dropped();
         for _ in 0..CLIENTS {
-            let (load, random) = (&load, random.fork());
+            let random = random.fork();
             scope.spawn(move || load.run_client(random));
         }
-        (0..kills).for_each(|_| kill(&cluster, &model, &load, &mut random));
+        let mut kinds = Fault::all(store).iter().cycle();
+        for number in 1..=kills {
+            kill(cluster, model, load, &mut random);
+            if number % KILLS_PER_FAULT == 0
+                && let Some(fault) = kinds.next()
+            {
+                cluster.coordinators.iter().for_each(Process::wait_until_ready);
+                if torture.cause(*fault, &mut random) {
+                    *faults.entry(fault.name()).or_default() += 1;
+                }
+            }
+        }
     });
-    let records = Records::read(&cluster);
+    let records = Records::read(cluster);
     cluster.kill_all();
     let (jobs, exchanges) = (load.jobs(), model.exchanges());
     let mut report = verify(&records, &jobs, &exchanges);
     report.problems.extend(records.compare(store, &cluster.database));
     println!(
-        "{name}: {kills} kills, {} jobs in {} runs, {} model calls, {} leases expired, {} lost, {:.0} s",
+        "{name}: {} jobs in {} runs, {} model calls, {} leases expired, {} lost, {:.0} s",
         jobs.len(),
         report.runs,
         exchanges.len(),
@@ -76,7 +208,21 @@ fn torture(name: &str, store: StoreKind<'_>, coordinators: usize) {
         report.lost,
         began.elapsed().as_secs_f64()
     );
+    print_row(name, &faults, jobs.len(), &report);
     report.assert_ok(&format!("SLIPFORM_TORTURE_SEED={seed}, {}", cluster.folder.display()));
+}
+
+/// Prints the row of the table, and appends it to the file that `cargo xtask torture` prints.
+fn print_row(name: &str, faults: &BTreeMap<&str, usize>, acknowledged: usize, report: &Report) {
+    let faults: Vec<String> = faults.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    let Report { missing, doubled, repeated, .. } = report;
+    let row =
+        format!("| {name} | {} | {acknowledged} | {missing} | {doubled} | {repeated} |\n", faults.join(", "));
+    print!("{TABLE_HEAD}{row}");
+    if let Some(path) = std::env::var_os("SLIPFORM_TORTURE_TABLE") {
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        file.write_all(row.as_bytes()).unwrap();
+    }
 }
 
 fn kills() -> usize {

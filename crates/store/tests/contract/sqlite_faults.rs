@@ -17,7 +17,7 @@ async fn add(store: &Store, name: &str) -> Result<bool, Error> {
 
 /// Returns the paths of the database, its WAL and the WAL's index.
 fn files(folder: &TestFolder) -> [PathBuf; 3] {
-    ["", "-wal", "-shm"].map(|ending| folder.join(&format!("slipform.db{ending}")))
+    ["", "-wal", "-shm"].map(|ending| folder.join(format!("slipform.db{ending}")))
 }
 
 fn expect_refused(written: Result<bool, Error>, path: &Path, reason: &str) {
@@ -113,7 +113,7 @@ async fn database_files_are_accessible_to_their_owner_only() {
         let store = open(&path, &EXCLUSIVE).await.unwrap();
         assert!(add(&store, &is_tightened.to_string()).await.unwrap());
         for ending in ["", "-wal", "-shm", ".lock"] {
-            let file = folder.join(&format!("slipform.db{ending}"));
+            let file = folder.join(format!("slipform.db{ending}"));
             assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{}", file.display());
             std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
         }

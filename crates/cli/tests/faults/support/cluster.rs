@@ -67,6 +67,15 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts a cluster and waits until its coordinators are ready.
     pub(crate) fn build(plan: &ClusterPlan<'_>, model: &Model) -> Cluster {
+        Cluster::build_with(plan, model, &[])
+    }
+
+    /// Starts a cluster whose coordinators have these variables.
+    pub(crate) fn build_with(
+        plan: &ClusterPlan<'_>,
+        model: &Model,
+        variables: &[(String, String)],
+    ) -> Cluster {
         let folder = create_project(plan.name, model);
         let database = match plan.store {
             StoreKind::Sqlite => format!("sqlite:{}", folder.join("store.db").display()),
@@ -77,8 +86,10 @@ impl Cluster {
             let address = free_address();
             let arguments =
                 ["serve", "--no-runner", "--db", &cluster.database, "--listen", &address.to_string()];
-            let process =
-                Process::start(&cluster.folder, &format!("coordinator-{number}"), address, &arguments);
+            let name = format!("coordinator-{number}");
+            let variables: Vec<(&str, &str)> =
+                variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let process = Process::start_with(&cluster.folder, &name, address, &arguments, &variables);
             cluster.coordinators.push(process);
         }
         cluster.coordinators.iter().for_each(Process::wait_until_ready);
@@ -91,7 +102,12 @@ impl Cluster {
     /// Starts another runner. Runners are spread over the coordinators.
     pub(crate) fn add_runner(&mut self, slots: usize) {
         let number = self.runners.len();
-        let address = self.coordinators[number % self.coordinators.len()].address;
+        self.add_runner_of(self.coordinators[number % self.coordinators.len()].address, slots);
+    }
+
+    /// Starts another runner with this address of its coordinator.
+    pub(crate) fn add_runner_of(&mut self, address: SocketAddr, slots: usize) {
+        let number = self.runners.len();
         let (url, name) = (format!("http://{address}"), format!("runner-{number}"));
         let arguments = ["runner", "--coordinator", &url, "--slots", &slots.to_string(), "--name", &name];
         self.runners.push(Process::start(&self.folder, &name, address, &arguments));

@@ -24,6 +24,12 @@ pub(crate) struct Report {
     pub(crate) expired: usize,
     /// Submitted tasks of which a run failed as `lost`.
     pub(crate) lost: usize,
+    /// Acknowledged runs that are missing. A problem each, like the next two.
+    pub(crate) missing: usize,
+    /// Runs, replies and children that exist more than once.
+    pub(crate) doubled: usize,
+    /// Model calls that repeat a stored one.
+    pub(crate) repeated: usize,
 }
 
 impl Report {
@@ -42,7 +48,7 @@ pub(crate) fn verify(records: &Records, jobs: &[Job], exchanges: &[Exchange]) ->
     for (session, journal) in &records.journals {
         let task = task_of(journal);
         let mut found: Vec<String> = numbering_problem(journal).into_iter().collect();
-        found.extend(reply_problems(&task, journal, exchanges, &mut answered));
+        found.extend(reply_problems(&task, journal, exchanges, &mut answered, &mut report));
         report.expired += types(journal).iter().filter(|kind| **kind == "lease_expired").count();
         report.problems.extend(found.iter().map(|problem| describe(problem, &task, journal)));
         tasks.entry(task).or_default().push(session);
@@ -57,12 +63,15 @@ pub(crate) fn verify(records: &Records, jobs: &[Job], exchanges: &[Exchange]) ->
         }
     }
     report.lost = lost.len();
-    report.problems.extend(jobs.iter().filter_map(|job| {
-        let run = records.runs.iter().find(|run| run["run_id"] == job.run_id.as_str());
-        run.is_none().then(|| format!("{} was acknowledged as {} and is missing", job.task, job.run_id))
-    }));
+    for job in jobs {
+        if !records.runs.iter().any(|run| run["run_id"] == job.run_id.as_str()) {
+            report.missing += 1;
+            report.problems.push(format!("{} was acknowledged as {} and is missing", job.task, job.run_id));
+        }
+    }
     for (task, sessions) in &tasks {
         if sessions.len() != 1 {
+            report.doubled += 1;
             report.problems.push(format!("{task} was started {} times: {sessions:?}", sessions.len()));
         }
     }
@@ -75,9 +84,10 @@ pub(crate) fn verify(records: &Records, jobs: &[Job], exchanges: &[Exchange]) ->
         report.problems.push(format!("missing tasks {missing:?}, unexpected tasks {unexpected:?}"));
     }
     for journal in records.journals.values().filter(|journal| !lost.contains(root(&task_of(journal)))) {
-        report
-            .problems
-            .extend(child_problems(journal).map(|problem| describe(&problem, &task_of(journal), journal)));
+        for problem in child_problems(journal) {
+            report.doubled += 1;
+            report.problems.push(describe(&problem, &task_of(journal), journal));
+        }
     }
     report
 }
@@ -132,6 +142,7 @@ fn reply_problems(
     journal: &[Value],
     exchanges: &[Exchange],
     answered: &mut BTreeSet<usize>,
+    report: &mut Report,
 ) -> Vec<String> {
     let mut problems = Vec::new();
     let mut stored = Vec::new();
@@ -146,6 +157,7 @@ fn reply_problems(
             problems.push(format!("event {} differs from the model's reply: {answer:?}", event["seq"]));
         }
         if !answered.insert(number) {
+            report.doubled += 1;
             problems.push(format!("the reply of event {} is stored twice", event["seq"]));
         }
         if stored.last().is_some_and(|last| *last >= number) {
@@ -153,6 +165,7 @@ fn reply_problems(
         }
         stored.push(number);
     }
+    let before = problems.len();
     for (number, request) in exchanges.iter().enumerate().filter(|(_, request)| request.task == task) {
         // A request without a stored reply must have the same messages as the next one with a stored reply.
         match stored.iter().find(|stored| **stored >= number) {
@@ -166,6 +179,7 @@ fn reply_problems(
             None => problems.push(format!("request {number} came after the last stored reply")),
         }
     }
+    report.repeated += problems.len() - before;
     problems
 }
 
