@@ -31,7 +31,7 @@ use files::DatabaseFiles;
 use job::{Job, Transaction};
 use lock::Lock;
 use time::DatabaseTime;
-use worker::Written;
+use worker::CommitChecks;
 
 /// Maximum number of queued jobs, for the writer and for the readers. Further jobs fail as `Unavailable`,
 /// which bounds memory.
@@ -91,9 +91,9 @@ impl Sqlite {
         let checkpoints = path.map(|path| Checkpoints::new(&mut connection, path)).transpose()?;
         let (writer, jobs) = sync_channel(JOBS_WAITING_MAX);
         let (for_writer, commits, runtime) = (notifications.clone(), commits.clone(), Handle::current());
-        let written = Written { files: files.clone(), time: time.clone() };
+        let checks = CommitChecks { files: files.clone(), time: time.clone() };
         let thread = spawn("store-writer", move || {
-            worker::write(connection, &written, checkpoints, &jobs, &for_writer, &commits, &runtime)
+            worker::write(connection, &checks, checkpoints, &jobs, &for_writer, &commits, &runtime)
         })?;
         let mut threads = Threads { writer: Some(thread), lock, ..Threads::default() };
         let mut readers = None;

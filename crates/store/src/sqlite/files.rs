@@ -10,35 +10,30 @@ use crate::error::Error;
 
 /// The files of an open database, with the identity that each had when it was opened.
 #[derive(Debug, Clone)]
-pub(crate) struct DatabaseFiles {
-    /// The database, its WAL and the WAL's index.
-    files: [(PathBuf, FileIdentity); 3],
-}
+pub(crate) struct DatabaseFiles(Vec<(PathBuf, FileIdentity)>);
 
 impl DatabaseFiles {
     /// Reads the identities. `before` is the identity of the database before it was opened; another one now means
-    /// that the file was replaced in between. The WAL and its index exist once the database has been read.
+    /// that the file was replaced in between. The WAL and its index exist once the database has been read, unless
+    /// the file system supports no WAL.
     pub(crate) fn identify(path: &Path, before: FileIdentity) -> Result<DatabaseFiles, Error> {
-        let identify = |path: PathBuf| match FileIdentity::read(&path) {
-            Ok(identity) => Ok((path, identity)),
-            Err(error) => Err(missing(&path, &error)),
-        };
+        let database = FileIdentity::read(path).map_err(|error| missing(path, &error))?;
+        if database != before {
+            return Err(replaced(path));
+        }
         // SQLite resolves symbolic links and keeps the WAL beside the file itself.
         let resolved = path.canonicalize().map_err(|error| missing(path, &error))?;
-        let files = DatabaseFiles {
-            files: [
-                identify(path.to_owned())?,
-                identify(beside(&resolved, "-wal"))?,
-                identify(beside(&resolved, "-shm"))?,
-            ],
-        };
-        if files.files[0].1 == before { Ok(files) } else { Err(replaced(path)) }
+        let mut files = vec![(path.to_owned(), database)];
+        for path in [beside(&resolved, "-wal"), beside(&resolved, "-shm")] {
+            files.extend(FileIdentity::read(&path).ok().map(|identity| (path, identity)));
+        }
+        Ok(DatabaseFiles(files))
     }
 
     /// Fails if a file's path does not lead to the file that was opened. The check passes again when the file is
     /// back.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.files.iter().try_for_each(|(path, opened)| match FileIdentity::read(path) {
+        self.0.iter().try_for_each(|(path, opened)| match FileIdentity::read(path) {
             Ok(found) if found == *opened => Ok(()),
             Ok(_) => Err(replaced(path)),
             Err(error) => Err(missing(path, &error)),

@@ -20,14 +20,14 @@ use crate::tx::{self, Tx};
 const JOBS_PER_COMMIT_MAX: usize = 256;
 
 /// What the writer checks around each commit.
-pub(crate) struct Written {
+pub(crate) struct CommitChecks {
     /// `None` for an in-memory database.
     pub(crate) files: Option<DatabaseFiles>,
     pub(crate) time: DatabaseTime,
 }
 
-impl Written {
-    fn is_in_place(&self) -> Result<(), Error> {
+impl CommitChecks {
+    fn check_files(&self) -> Result<(), Error> {
         self.files.as_ref().map_or(Ok(()), DatabaseFiles::check)
     }
 
@@ -49,7 +49,7 @@ type Group = Vec<Box<dyn Job>>;
 /// because a commit costs far more than a job.
 pub(crate) fn write(
     connection: Connection,
-    written: &Written,
+    checks: &CommitChecks,
     mut checkpoints: Option<Checkpoints>,
     jobs: &Jobs,
     notifications: &Arc<watch::Sender<u64>>,
@@ -62,14 +62,14 @@ pub(crate) fn write(
         let mut group = vec![first];
         // Checked before, so that nothing is added to files that are not in place, and after, so that no commit to
         // such files is reported as stored.
-        let mut committed = written
-            .is_in_place()
-            .and_then(|()| written.synchronize(&mut tx))
+        let mut committed = checks
+            .check_files()
+            .and_then(|()| checks.synchronize(&mut tx))
             .and_then(|()| commit(&mut tx, jobs, &mut group));
         if committed.is_err() {
             let _ = execute(&mut tx, "ROLLBACK");
         }
-        committed = committed.and_then(|()| written.is_in_place());
+        committed = committed.and_then(|()| checks.check_files());
         let has_notification = tx.has_notification && committed.is_ok();
         commits.fetch_add(1, Ordering::Relaxed);
         let notifications = has_notification.then(|| notifications.clone());
@@ -86,7 +86,7 @@ pub(crate) fn write(
     }
     drop(checkpoints);
     if let tx::Connection::Sqlite(connection) = &tx.connection
-        && written.is_in_place().is_ok()
+        && checks.check_files().is_ok()
     {
         checkpoint::truncate_wal(&connection.connection);
     }
