@@ -30,6 +30,7 @@ impl Command {
         match self {
             Command::Serve(serve) => serve.db.as_deref(),
             Command::Token(token) => token.db.as_deref(),
+            Command::Backup(backup) => backup.db.as_deref(),
             _ => None,
         }
     }

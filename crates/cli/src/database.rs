@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use slipform_api::Code;
 use slipform_coordinator::{
-    App, AppOptions, Registry, StoreError, StoreOptions, address_passwords, shown_address,
+    App, AppOptions, Registry, StoreError, StoreOptions, address_passwords, backup, shown_address,
 };
 use slipform_types::env;
 use tokio::time::{Instant, sleep};
@@ -90,6 +90,11 @@ impl Database {
 
     fn is_postgres(&self) -> bool {
         !self.address.starts_with("sqlite:")
+    }
+
+    /// Copies the database to a new file while it is in use.
+    pub(crate) async fn back_up(&self, file: &Path) -> Result<()> {
+        Ok(backup(&self.address, file).await?)
     }
 
     /// Opens the database once.

@@ -40,7 +40,7 @@ async fn sweeper_deletes_old_sessions_until_none_is_left() {
     let sweeper = Sweeper::new(server.app.clone(), SweeperOptions { retention, ..SweeperOptions::default() });
     let sweeping = tokio::spawn(sweeper.run());
     wait_until_async("all old sessions are deleted", async || {
-        store.store.sessions(Page::default()).await.unwrap().items.is_empty()
+        store.store.sessions(None, Page::default()).await.unwrap().items.is_empty()
     })
     .await;
     sweeping.abort();

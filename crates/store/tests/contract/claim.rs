@@ -77,8 +77,13 @@ pub(crate) async fn run_of_dead_runner_is_adopted_when_its_lease_ends(test: &Fix
     let limits = SweepLimits { losses_max: 3, stop_wait_ms: LONG, batch: 100 };
     wait_until_async("the lease ends", || async { test.store.sweep(limits).await.unwrap().returned == 1 })
         .await;
-    let theirs =
-        ClaimRequest { runner_id: "theirs".to_owned(), slots: 10, lease_ms: LONG, only_pinned: false };
+    let theirs = ClaimRequest {
+        runner_id: "theirs".to_owned(),
+        slots: 10,
+        lease_ms: LONG,
+        only_pinned: false,
+        token: fresh_token(),
+    };
     assert!(
         test.store.adopt(theirs.clone(), LONG).await.unwrap().is_empty(),
         "the runner is not silent for long"

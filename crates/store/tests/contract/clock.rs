@@ -18,7 +18,13 @@ async fn open(path: &Path, clock: &Clock) -> Result<Store, Error> {
 }
 
 async fn claim(store: &Store, lease_ms: i64) -> Vec<Claimed> {
-    let request = ClaimRequest { runner_id: "runner".to_owned(), slots: 1, lease_ms, only_pinned: false };
+    let request = ClaimRequest {
+        runner_id: "runner".to_owned(),
+        slots: 1,
+        lease_ms,
+        only_pinned: false,
+        token: crate::support::fresh_token(),
+    };
     store.claim(request).await.unwrap()
 }
 

@@ -16,7 +16,7 @@ fn address(path: &Path) -> String {
 }
 
 async fn open(path: &Path) -> Store {
-    Store::open(&address(path), &Options { is_exclusive: true }).await.unwrap()
+    Store::open(&address(path), &Options { is_exclusive: true, ..Options::default() }).await.unwrap()
 }
 
 async fn fill(store: &Store) {

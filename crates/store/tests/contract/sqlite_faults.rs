@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use slipform_store::{Error, Options, RegistryKind, Store};
 use slipform_testkit::TestFolder;
 
-const EXCLUSIVE: Options = Options { is_exclusive: true };
+const EXCLUSIVE: Options = Options { is_exclusive: true, connections: 1 };
 
 async fn open(path: &Path, options: &Options) -> Result<Store, Error> {
     Store::open(&format!("sqlite:{}", path.display()), options).await
