@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use slipform_schema::Cache;
-use slipform_types::Blueprint;
+use slipform_schema::{Cache, Segment, json_path};
+use slipform_types::{AgentType, Blueprint, ParametersAs};
 use thiserror::Error;
 
 use crate::Problem;
@@ -93,7 +93,84 @@ pub fn check(blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidPar
 /// # Errors
 /// See [`check`].
 pub fn check_with(cache: &Cache, blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidParameters> {
-    check_against(cache, schema(blueprint), blueprint, parameters)
+    let schema = schema(blueprint);
+    check_against(cache, schema.clone(), blueprint, parameters)?;
+    let problems = undeclared(blueprint, &schema, parameters);
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let agent_name = blueprint.name.clone();
+    Err(InvalidParameters { agent_name, validation_errors: problems, parameters_schema: schema })
+}
+
+/// The number of subschemas in which declarations are looked for. Names in others count as undeclared.
+const DECLARING_SCHEMAS_MAX: usize = 256;
+
+/// Returns a problem for each parameter that a program would receive although its agent does not declare it. A caller
+/// could otherwise choose options of the program.
+fn undeclared(blueprint: &Blueprint, schema: &Value, parameters: &Value) -> Vec<Problem> {
+    if blueprint.kind != AgentType::Procedural {
+        return Vec::new();
+    }
+    let declared = Declared::of(schema);
+    // Names in a document are data. Names on a command line are options.
+    if declared.has_rule_for_others && blueprint.parameters_as == ParametersAs::Stdin {
+        return Vec::new();
+    }
+    let names = declared.names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let names = if names.is_empty() { ", and there are none".to_owned() } else { format!(": {names}") };
+    let message =
+        format!("is not a declared parameter; a program receives only those under properties{names}");
+    let given = parameters.as_object().into_iter().flatten().map(|(name, _)| name);
+    given
+        .filter(|name| !declared.names.contains(&name.as_str()))
+        .map(|name| Problem::new(json_path(&[Segment::Key(name.clone())]), message.clone()))
+        .collect()
+}
+
+/// The parameters that a schema declares, in all of its branches.
+#[derive(Default)]
+struct Declared<'s> {
+    names: Vec<&'s str>,
+    /// Whether the schema describes the values of other names.
+    has_rule_for_others: bool,
+}
+
+impl<'s> Declared<'s> {
+    fn of(root: &'s Value) -> Declared<'s> {
+        let mut declared = Declared::default();
+        let mut seen: Vec<&Value> = Vec::new();
+        let mut pending = vec![root];
+        while let Some(schema) = pending.pop() {
+            // References may lead back to a schema that was read.
+            if seen.len() >= DECLARING_SCHEMAS_MAX || seen.iter().any(|known| std::ptr::eq(*known, schema)) {
+                continue;
+            }
+            seen.push(schema);
+            declared.read(schema);
+            let reference = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
+            pending.extend(reference.and_then(|pointer| root.pointer(pointer)));
+            pending.extend(["if", "then", "else"].iter().filter_map(|key| schema.get(*key)));
+            pending.extend(
+                ["allOf", "anyOf", "oneOf"].iter().filter_map(|key| schema[*key].as_array()).flatten(),
+            );
+            pending.extend(
+                schema["dependentSchemas"].as_object().into_iter().flat_map(|members| members.values()),
+            );
+        }
+        declared
+    }
+
+    fn read(&mut self, schema: &'s Value) {
+        for (name, _) in schema["properties"].as_object().into_iter().flatten() {
+            if !self.names.contains(&name.as_str()) {
+                self.names.push(name);
+            }
+        }
+        let rules = ["additionalProperties", "unevaluatedProperties", "patternProperties"];
+        self.has_rule_for_others |=
+            rules.iter().any(|key| schema.get(*key).is_some_and(|rule| *rule != json!(false)));
+    }
 }
 
 /// Checks the parameters of a run that resumes a session: a prompt, regardless of

@@ -83,6 +83,9 @@ fn fill_all(
             (value, _) => value,
         };
         match replace(text, resolve) {
+            Ok(replaced) if is_argument(&path) && is_option_by_parameter(text, &replaced) => {
+                problems.push(Problem::new(path, option_message(text)));
+            }
             Ok(replaced) => *text = replaced,
             Err(messages) => {
                 problems.extend(messages.into_iter().map(|message| Problem::new(path.clone(), message)));
@@ -132,6 +135,34 @@ fn fill_all(
             problems: Problems { list: problems, more: 0 },
         })
     }
+}
+
+fn option_message(word: &str) -> String {
+    format!(
+        "{word} begins with '-', which the program could read as an option; send another value, or let the agent's \
+         author write it behind an option as in --NAME={word}"
+    )
+}
+
+/// Returns whether a path is that of a word of a command.
+fn is_argument(path: &str) -> bool {
+    path.starts_with("$.command[") || (path.starts_with("$.mcp_servers") && path.ends_with(']'))
+}
+
+/// Returns whether a parameter made an option of a word of a command. The word of an author who wrote the dash is an
+/// option already.
+fn is_option_by_parameter(word: &str, replaced: &str) -> bool {
+    if word.starts_with('-') || !replaced.starts_with('-') {
+        return false;
+    }
+    let has_parameter = Cell::new(false);
+    // The word was filled in before, so each of its placeholders can be read.
+    let _ = replace(word, |name| {
+        let is_parameter = matches!(Placeholder::read(name), Ok(Placeholder::Parameter(_)));
+        has_parameter.set(has_parameter.get() || is_parameter);
+        Ok(String::new())
+    });
+    has_parameter.get()
 }
 
 /// Returns whether a value uses a parameter that the run does not have.

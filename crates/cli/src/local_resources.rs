@@ -135,9 +135,7 @@ impl LocalResources {
     /// agents of the coordinator. Tools must not overwrite them.
     fn programs(&self, blueprint: &Blueprint, commands: &[Vec<String>]) -> Vec<PathBuf> {
         let backends = self.settings.backends.values().map(|backend| backend.command.clone());
-        let allowed = self.settings.tools.commands.iter();
-        let allowed =
-            allowed.map(|command| command.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let allowed = self.settings.tools.commands.iter().map(|pattern| pattern.words().to_vec());
         let own = std::iter::once(blueprint.command.clone());
         let commands = backends.chain(allowed).chain(own).chain(commands.iter().cloned());
         commands

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use slipform_coordinator::StoreOptions;
 use slipform_coordinator::http::TlsFiles;
 use slipform_model::{BackendConfig, connect};
-use slipform_runner::ProjectPolicy;
+use slipform_runner::{CommandPattern, ProjectPolicy};
 use slipform_types::{BackendKind, Blueprint, closest, env};
 
 use crate::secrets;
@@ -60,9 +60,9 @@ struct File {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolSettings {
-    /// The first words of commands that `check:criteria` may run, such as `cargo test`.
+    /// The commands that `check:criteria` may run, such as `cargo test`.
     #[serde(default)]
-    pub(crate) commands: Vec<String>,
+    pub(crate) commands: Vec<CommandPattern>,
     /// Patterns of files that tools may read although they may contain keys, such as `.env.example`.
     #[serde(default)]
     pub(crate) readable: Vec<String>,
@@ -227,12 +227,6 @@ impl Settings {
                     backend.name
                 );
             }
-        }
-        if self.tools.commands.iter().any(|command| command.trim().is_empty()) {
-            bail!(
-                "{FILE}: tools.commands contains an empty command; write the first words of a command, such as \
-                 \"cargo test\""
-            );
         }
         let policy = ProjectPolicy { readable: self.tools.readable.clone(), ..ProjectPolicy::default() };
         policy.check().with_context(|| format!("{FILE}: tools.readable"))?;
@@ -463,7 +457,9 @@ mod tests {
         let missing = refusal("default_backend = \"b\"\n[backends.a]\nkind = \"openai\"\n");
         assert_eq!(missing, "default_backend: backend `b` not found; available: a, embedded");
         let command = refusal("[tools]\ncommands = [\"cargo test\", \" \"]\n");
-        assert!(command.starts_with("slipform.toml: tools.commands contains an empty command"), "{command}");
+        assert!(command.starts_with("slipform.toml, line 2: an empty command allows nothing"), "{command}");
+        let open = refusal("[tools]\ncommands = [\"sh *\"]\n");
+        assert!(open.starts_with("slipform.toml, line 2: 'sh *' leaves open which program runs"), "{open}");
         let scalar = refusal("[backends]\na = \"x\"\n");
         assert!(scalar.ends_with("expected a table (`a = \"x\"`)"), "{scalar}");
         let database = "[server]\ndb_env = \"DATABASE\"\n[backends.a]\nkind = \"command\"\ncommand = [\"x\"]\nenv = [\"DATABASE\"]\n";
@@ -535,7 +531,7 @@ mod tests {
         let settings = settings(include_str!("../../../examples/slipform.toml"), &[]).unwrap();
         assert_eq!(settings.tier("large").unwrap().name, "claude");
         assert_eq!(settings.tier("medium").unwrap().name, "lmstudio");
-        assert_eq!(settings.tools.commands, ["cargo test"]);
+        assert_eq!(settings.tools.commands, ["cargo test".parse().unwrap()]);
         let documented = settings.backend("lmstudio").unwrap();
         let default = BackendConfig::new("lmstudio", BackendKind::OpenAi);
         assert_eq!(documented.timeout_seconds, default.timeout_seconds);

@@ -24,17 +24,24 @@ pub(crate) fn execution(blueprint: &Blueprint, parameters: &Value) -> Execution 
 
 /// Converts parameters to arguments: `--name value`, `--name` for true, nothing for false and null,
 /// lists joined by commas.
+///
+/// A value that begins with `-` becomes `--name=value`, so that no program reads it as an option.
 fn arguments(parameters: &Value) -> Vec<String> {
     let mut list = Vec::new();
     for (name, value) in parameters.as_object().into_iter().flatten() {
-        match value {
-            Value::Null | Value::Bool(false) => {}
-            Value::Bool(true) => list.push(format!("--{name}")),
-            Value::Array(items) => {
+        let text = match value {
+            Value::Null | Value::Bool(false) => continue,
+            Value::Bool(true) => {
                 list.push(format!("--{name}"));
-                list.push(items.iter().map(argument_text).collect::<Vec<_>>().join(","));
+                continue;
             }
-            other => list.extend([format!("--{name}"), argument_text(other)]),
+            Value::Array(items) => items.iter().map(argument_text).collect::<Vec<_>>().join(","),
+            other => argument_text(other),
+        };
+        if text.starts_with('-') {
+            list.push(format!("--{name}={text}"));
+        } else {
+            list.extend([format!("--{name}"), text]);
         }
     }
     list
@@ -57,7 +64,7 @@ mod tests {
     fn each_parameter_value_becomes_one_argument() {
         let parameters = json!({
             "path": "a b; rm -rf /", "deep": true, "dry": false, "none": null, "max": 3, "ratio": 0.5,
-            "names": ["x", 1, "y z"], "where": {"a": [1]}, "empty": [],
+            "names": ["x", 1, "y z"], "where": {"a": [1]}, "empty": [], "rules": "-rf", "low": -3, "list": ["-x", "y"],
         });
         assert_eq!(
             arguments(&parameters),
@@ -75,6 +82,9 @@ mod tests {
                 "{\"a\":[1]}",
                 "--empty",
                 "",
+                "--rules=-rf",
+                "--low=-3",
+                "--list=-x,y",
             ]
         );
     }

@@ -57,6 +57,6 @@ pub use run_context::RunContext;
 pub use secrets::{Secrets, is_secret_variable};
 pub use slipform_engine::{Child, ChildTask, ModelCall};
 pub use slipform_process::program_positions;
-pub use slipform_tools::{ProjectPolicy, resolve_folder};
+pub use slipform_tools::{CommandPattern, ProjectPolicy, resolve_folder};
 pub use variables::Variables;
 pub use worker::{Worker, WorkerOptions};

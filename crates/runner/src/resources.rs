@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use slipform_api::Assignment;
 use slipform_model::Backend;
-use slipform_tools::{ProjectPolicy, Toolbox};
+use slipform_tools::{CommandPattern, ProjectPolicy, Toolbox};
 use slipform_types::{Blueprint, McpServer, TierBackend};
 use tokio::sync::OnceCell;
 
@@ -41,8 +41,8 @@ pub struct Resources {
     pub command: Vec<String>,
     /// The blueprint's MCP servers with `${env.NAME}` replaced by values.
     pub mcp_servers: BTreeMap<String, McpServer>,
-    /// The commands that `check:criteria` may run, each given by its leading words, such as `cargo test`.
-    pub allowed_commands: Vec<String>,
+    /// The commands that `check:criteria` may run.
+    pub allowed_commands: Vec<CommandPattern>,
     /// Values to redact everywhere, in addition to the secret ones in `environment`.
     pub secrets: Secrets,
     /// The run's tools, opened on first use.

@@ -1,9 +1,11 @@
 //! `check:criteria`: decides acceptance criteria by inspecting the project, without a model.
 //!
 //! `criterion` parses a criterion into a task, and `words` a criterion in words. `files` inspects the project's
-//! files, `symbols` searches its code, and `command` runs commands that the project allows.
+//! files, `symbols` searches its code, and `command` runs commands that the project allows by a
+//! `command_pattern`.
 
 mod command;
+mod command_pattern;
 mod criterion;
 mod files;
 mod symbols;
@@ -22,6 +24,7 @@ use crate::result::structured;
 use crate::{Error, Tool, ToolFuture};
 
 pub(crate) use command::Commands;
+pub use command_pattern::CommandPattern;
 use criterion::{Arguments, Task};
 
 /// The name of this tool.

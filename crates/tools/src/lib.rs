@@ -48,6 +48,7 @@ use serde_json::Value;
 use slipform_types::ToolDefinition;
 
 pub use builtin::{builtin, builtin_names};
+pub use check::CommandPattern;
 pub use error::Error;
 pub use project::{Project, ProjectPolicy, resolve_folder};
 pub use toolbox::Toolbox;

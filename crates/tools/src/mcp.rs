@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use slipform_types::McpServer;
 
-use crate::{Error, ProjectPolicy, Tool};
+use crate::{CommandPattern, Error, ProjectPolicy, Tool};
 use connection::Connection;
 use tool::McpTool;
 
@@ -41,8 +41,8 @@ pub struct ToolContext {
     pub environment: Vec<(String, String)>,
     /// Time and size limits for MCP servers.
     pub limits: Limits,
-    /// The commands that `check:criteria` may run, each given by its leading words, such as `cargo test`.
-    pub commands: Vec<String>,
+    /// The commands that `check:criteria` may run.
+    pub commands: Vec<CommandPattern>,
     /// Rules for reading and writing files that extend the built-in ones.
     pub policy: ProjectPolicy,
 }

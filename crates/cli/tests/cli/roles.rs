@@ -376,7 +376,7 @@ fn allowed_command_decides_a_criterion() {
     let server =
         ScriptedServer::start([result_step("verification", &wrong), result_step("verification", &right)]);
     let settings = format!(
-        "[backends.scripted]\nkind = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\n[tools]\ncommands = [\"sh -c\"]\n",
+        "[backends.scripted]\nkind = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\n[tools]\ncommands = [\"sh -c **\"]\n",
         server.base_url()
     );
     let project = project("roles-command", &server).file("slipform.toml", &settings);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use slipform_process::{Error, Limits, Program, anchor_command, output_tail};
 
 use super::Finding;
+use super::command_pattern::CommandPattern;
 use crate::mcp::ToolContext;
 
 /// Time limit of one command, long enough for a project's tests. A longer command is killed and decides
@@ -21,8 +22,7 @@ const STDERR_BYTES_MAX: usize = 16 * 1024;
 /// The commands that a project allows; none by default.
 #[derive(Clone, Default)]
 pub(crate) struct Commands {
-    /// The leading words of each allowed command.
-    allowed: Vec<Vec<String>>,
+    allowed: Vec<CommandPattern>,
     /// All environment variables that commands see.
     environment: Vec<(String, String)>,
     /// The project's root, if commands run in another folder.
@@ -38,17 +38,38 @@ impl std::fmt::Debug for Commands {
 
 impl Commands {
     pub(crate) fn of(context: &ToolContext) -> Commands {
-        let words = |command: &String| command.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let mut allowed: Vec<Vec<String>> = context.commands.iter().map(words).collect();
-        // An empty prefix would allow every command.
-        allowed.retain(|words| !words.is_empty());
-        let root = context.policy.root.clone();
-        Commands { allowed, environment: context.environment.clone(), root }
+        Commands {
+            allowed: context.commands.clone(),
+            environment: context.environment.clone(),
+            root: context.policy.root.clone(),
+        }
     }
 
     /// Returns whether the project allows a command.
     pub(super) fn is_allowed(&self, argv: &[String]) -> bool {
-        self.allowed.iter().any(|words| argv.starts_with(words))
+        self.allowed.iter().any(|pattern| pattern.matches(argv))
+    }
+
+    /// Returns what to write into the settings to allow a command.
+    fn advice(&self, argv: &[String]) -> String {
+        let shown = argv.join(" ");
+        match self.allowed.iter().find(|pattern| pattern.is_start_of(argv)) {
+            None => format!("; allow it in slipform.toml: [tools] commands = [\"{shown}\"]"),
+            Some(pattern) => {
+                let fixed: Vec<&str> = pattern
+                    .words()
+                    .iter()
+                    .map(String::as_str)
+                    .take_while(|word| !word.contains('*'))
+                    .collect();
+                let fixed = fixed.join(" ");
+                format!(
+                    ": slipform.toml allows '{pattern}' without these arguments; a person can write the whole command \
+                     into [tools] commands, \"{fixed} *\" for any arguments that are not options, or \"{fixed} **\" for \
+                     options too"
+                )
+            }
+        }
     }
 
     /// Runs a command in a folder. A criterion passes if the command succeeds; it is undecided if the command
@@ -56,10 +77,7 @@ impl Commands {
     pub(super) async fn run(&self, argv: &[String], folder: &Path) -> Finding {
         let shown = argv.join(" ");
         if !self.is_allowed(argv) {
-            let note = format!(
-                "not decided: '{shown}' is not allowed; allow it in slipform.toml: [tools] commands = [\"{shown}\"]"
-            );
-            return (None, note);
+            return (None, format!("not decided: '{shown}' is not allowed{}", self.advice(argv)));
         }
         let program = Program {
             argv: anchor_command(argv, self.root.as_deref(), folder),

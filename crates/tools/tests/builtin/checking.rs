@@ -184,7 +184,7 @@ async fn check_with_commands(tree: &Tree, allowed: &[&str], checks: &[Value]) ->
             ("SEEN".to_owned(), "yes".to_owned()),
         ],
         limits: Limits::default(),
-        commands: allowed.iter().map(|&words| words.to_owned()).collect(),
+        commands: allowed.iter().map(|words| words.parse().unwrap()).collect(),
         policy: slipform_tools::ProjectPolicy::default(),
     };
     let toolbox = Toolbox::open(&["check:criteria".to_owned()], &BTreeMap::new(), &context).await.unwrap();
@@ -200,7 +200,7 @@ async fn exit_status_of_an_allowed_command_decides_the_criterion() {
     let script = "test -f here && echo out $SEEN && echo \"$1\" >&2; exit $2";
     let answer = run(
         &tree,
-        &["sh -c", "  ", "true"],
+        &["sh -c **", "true *"],
         &[
             &["sh", "-c", script, "sh", "$(id); rm here", "0"],
             &["sh", "-c", script, "sh", "", "3"],
@@ -224,10 +224,63 @@ async fn exit_status_of_an_allowed_command_decides_the_criterion() {
 }
 
 #[tokio::test]
+async fn argument_that_no_entry_allows_is_refused_and_the_note_names_the_entry_to_write() {
+    let tree = Tree::new(&[("a.txt", "b\na\n")]);
+    let answer = run(
+        &tree,
+        &["sort a.txt"],
+        &[&["sort", "a.txt"], &["sort", "a.txt", "--output=evil.yaml"], &["sort"], &["sort", "a.txt", "b"]],
+    )
+    .await;
+    assert_eq!(answer[0].0, json!(true), "{answer:?}");
+    assert!(!tree.path("evil.yaml").exists(), "the option wrote a file: {answer:?}");
+    assert_eq!(
+        answer[1].1,
+        "not decided: 'sort a.txt --output=evil.yaml' is not allowed: slipform.toml allows 'sort a.txt' without these \
+         arguments; a person can write the whole command into [tools] commands, \"sort a.txt *\" for any arguments that \
+         are not options, or \"sort a.txt **\" for options too"
+    );
+    assert_eq!(
+        answer[2].1,
+        "not decided: 'sort' is not allowed; allow it in slipform.toml: [tools] commands = [\"sort\"]"
+    );
+    assert!(answer[3].0.is_null() && answer[3].1.contains("\"sort a.txt *\""), "{answer:?}");
+}
+
+#[tokio::test]
+async fn wildcards_allow_arguments_but_options_only_where_they_say_so() {
+    let tree = Tree::new(&[]);
+    let allowed = ["echo *", "printf one * three", "test -f src/*.rs", "true **", "sh -c --", "cat --show=*"];
+    let commands: [(&[&str], bool); 16] = [
+        (&["echo"], true),
+        (&["echo", "a", "b c"], true),
+        (&["echo", "a", "-n"], false),
+        (&["echo", "--", "a"], false),
+        (&["echo", "-"], false),
+        (&["printf", "one", "two", "three"], true),
+        (&["printf", "one", "three"], false),
+        (&["printf", "one", "-v", "three"], false),
+        (&["printf", "one", "two", "three", "four"], false),
+        (&["test", "-f", "src/main.rs"], true),
+        (&["test", "-f", "src/../../x.rs"], false),
+        (&["test", "-f", "src/main.rs", "x"], false),
+        (&["true", "-a", "--b=c", "d"], true),
+        (&["true"], true),
+        (&["cat", "--show=", "x"], false),
+        (&["/bin/echo", "a"], false),
+    ];
+    let lists: Vec<&[&str]> = commands.iter().map(|(argv, _)| *argv).collect();
+    let answer = run(&tree, &allowed, &lists).await;
+    for ((argv, is_allowed), (_, note)) in commands.iter().zip(&answer) {
+        assert_eq!(!note.contains("is not allowed"), *is_allowed, "{argv:?}: {note}");
+    }
+}
+
+#[tokio::test]
 async fn command_in_words_runs_only_if_it_is_allowed() {
     let tree = Tree::new(&[("here", "")]);
     let checks = ["test -f here passes", "`test -f gone` succeeds", "`rm here` passes", "All tests pass"];
-    let answer = check_with_commands(&tree, &["test"], &checks.map(|words| json!(words))).await;
+    let answer = check_with_commands(&tree, &["test **"], &checks.map(|words| json!(words))).await;
     let expected = [
         (json!(true), "'test -f here' ended with exit status: 0"),
         (json!(false), "'test -f gone' ended with exit status: 1"),

@@ -62,8 +62,7 @@ async fn parameters_become_arguments_without_a_shell() {
             "x,1,y z",
             "--where",
             "{\"a\":[1,\"b c\"]}",
-            "--dash",
-            "-rf",
+            "--dash=-rf",
         ]
     "#]]
     .assert_debug_eq(&saved_arguments(&folder));
