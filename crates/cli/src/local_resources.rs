@@ -128,7 +128,12 @@ impl LocalResources {
         let root = self.project.canonicalize().context("cannot read the project folder")?;
         let has_writing_tools = blueprint.tools.iter().any(|tool| WRITING_TOOLS.contains(&tool.as_str()));
         let programs = if has_writing_tools { self.programs(blueprint, commands) } else { Vec::new() };
-        Ok(ProjectPolicy { root: Some(root), readable: self.settings.tools.readable.clone(), programs })
+        Ok(ProjectPolicy {
+            root: Some(root),
+            readable: self.settings.tools.readable.clone(),
+            programs,
+            has_free_programs: !self.settings.tools.confine_programs,
+        })
     }
 
     /// Returns the programs and scripts that this runner may start: those of backends, of `check:criteria`, and of all

@@ -57,15 +57,21 @@ struct File {
 }
 
 /// The section `[tools]`: permissions of tools in the project.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct ToolSettings {
     /// The commands that `check:criteria` may run, such as `cargo test`.
-    #[serde(default)]
     pub(crate) commands: Vec<CommandPattern>,
+    /// Whether programs that agents start are confined to the project, where the kernel has Landlock.
+    pub(crate) confine_programs: bool,
     /// Patterns of files that tools may read although they may contain keys, such as `.env.example`.
-    #[serde(default)]
     pub(crate) readable: Vec<String>,
+}
+
+impl Default for ToolSettings {
+    fn default() -> Self {
+        ToolSettings { commands: Vec::new(), confine_programs: true, readable: Vec::new() }
+    }
 }
 
 /// The section `[analytics]`.

@@ -49,7 +49,13 @@ impl CommandBackend {
         let mut environment = common_environment(environment);
         environment.extend(listed);
         CommandBackend {
-            program: Program { argv: config.command.clone(), folder: folder.to_owned(), environment },
+            program: Program {
+                argv: config.command.clone(),
+                folder: folder.to_owned(),
+                environment,
+                // Settings name the programs of backends. They keep sessions and keys in files of their own.
+                access: None,
+            },
             variables: secrets,
             secret,
             model: config.model.clone().unwrap_or_default(),

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use tokio::process::{Child, Command};
 
 use crate::Error;
+use crate::confinement::{FileAccess, confine_thread};
 
 /// Variables that most programs need to find other programs, their settings, language and temporary folder.
 ///
@@ -158,6 +159,8 @@ pub struct Program {
     pub folder: PathBuf,
     /// The complete environment, as name and value; nothing is inherited.
     pub environment: Vec<(String, String)>,
+    /// The files that the program may use, where the kernel has Landlock; `None` for those of the user.
+    pub access: Option<FileAccess>,
 }
 
 /// Prints only the names of variables, because their values may be keys.
@@ -169,6 +172,7 @@ impl std::fmt::Debug for Program {
             .field("argv", &self.argv)
             .field("folder", &self.folder)
             .field("environment", &names)
+            .field("access", &self.access)
             .finish()
     }
 }
@@ -189,10 +193,13 @@ impl Program {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .process_group(0);
-        command.spawn().map_err(|error| Error::Start {
-            program: name.clone(),
-            reason: self.start_error(&program, &error),
-        })
+        let error = |reason| Error::Start { program: name.clone(), reason };
+        let spawned = match &self.access {
+            None => command.spawn(),
+            Some(access) => spawn_confined(&mut command, access)
+                .map_err(|reason| error(format!("it cannot be confined: {reason}")))?,
+        };
+        spawned.map_err(|cause| error(self.start_error(&program, &cause)))
     }
 
     /// Returns the absolute path of a program given by path, and a bare name unchanged.
@@ -230,6 +237,20 @@ impl Program {
             _ => error.to_string(),
         }
     }
+}
+
+/// Starts a program from a thread that is confined before. A process inherits the confinement of the thread that starts
+/// it, so that no code has to run between `fork` and `exec`.
+fn spawn_confined(command: &mut Command, access: &FileAccess) -> Result<std::io::Result<Child>, String> {
+    let runtime = tokio::runtime::Handle::try_current().map_err(|error| error.to_string())?;
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let _context = runtime.enter();
+            confine_thread(access)?;
+            Ok(command.spawn())
+        });
+        thread.join().unwrap_or_else(|_| Err("its thread ended early".to_owned()))
+    })
 }
 
 #[cfg(test)]

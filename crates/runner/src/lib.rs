@@ -14,7 +14,7 @@
 //! - `memory_journal`: [`MemoryJournal`], the coordinator's side of an attempt in memory, without children.
 //! - `partial`, `secrets`, `variables`: partial replies, redaction, and the environment variables of an
 //!   agent.
-//! - `backoff`, `clock`, `spans`, `error`: retries, time, tracing spans and errors.
+//! - `backoff`, `clock`, `confinement`, `spans`, `error`: retries, time, a warning, tracing spans and errors.
 //!
 //! Runs, model calls and tool calls are `tracing` spans with OpenTelemetry's names for generative AI
 //! (`invoke_agent`, `chat`, `execute_tool`). The process installs the subscriber. Spans never contain
@@ -35,6 +35,7 @@
 mod attempt;
 mod backoff;
 mod clock;
+mod confinement;
 mod drive;
 mod error;
 mod memory_journal;

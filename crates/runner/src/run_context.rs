@@ -6,8 +6,9 @@ use slipform_api::{Assignment, RunStart};
 use slipform_model::Invocation;
 use slipform_tools::mcp::{Limits, ToolContext};
 use slipform_tools::{Error, Toolbox};
-use slipform_types::{AgentType, Blueprint, EventBody, SessionId, ToolDefinition};
+use slipform_types::{AgentType, Blueprint, CHECKING_TOOL, EventBody, McpServer, SessionId, ToolDefinition};
 
+use crate::confinement;
 use crate::resources::{LadderRung, Resources};
 
 /// A run with the resources to perform it.
@@ -74,6 +75,11 @@ impl RunContext {
         let (tools, servers) = (&blueprint.tools, &self.resources.mcp_servers);
         if blueprint.kind != AgentType::Autonomous || (tools.is_empty() && servers.is_empty()) {
             return cell.get_or_try_init(|| async { Ok(Toolbox::default()) }).await;
+        }
+        let starts_programs = tools.iter().any(|tool| tool == CHECKING_TOOL)
+            || servers.values().any(|server| matches!(server, McpServer::Command { .. }));
+        if starts_programs {
+            confinement::warn_if_missing(policy);
         }
         // MCP servers are often installed and started by package managers, which need the common variables.
         let mut environment = slipform_process::common_environment(&|name| std::env::var(name).ok());

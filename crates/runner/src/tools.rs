@@ -13,6 +13,7 @@ use tokio::task::{Id, JoinSet};
 use tracing::{Instrument as _, Span};
 
 use crate::attempt::Interruption;
+use crate::confinement;
 use crate::drive::Drive;
 use crate::error::Error;
 use crate::resources::Resources;
@@ -157,7 +158,9 @@ impl Drive<'_> {
             // Resolve the program with the runner's PATH, because the program's environment may have none.
             *first = path;
         }
-        Program { argv, folder: project_dir.into(), environment: environment.list().to_vec() }
+        confinement::warn_if_missing(policy);
+        let access = policy.program_access(Path::new(project_dir), &argv);
+        Program { argv, folder: project_dir.into(), environment: environment.list().to_vec(), access }
     }
 }
 

@@ -5,7 +5,8 @@
 //! calls.
 //!
 //! - `path` parses paths, `walk` iterates over folders, `replace` writes files atomically under a `lock`.
-//! - `policy` decides which paths are writable and which files may hold secrets.
+//! - `policy` decides which paths are writable and which files may hold secrets. `program_access` states the same for
+//!   programs.
 //! - `tool` and `cancel` run a tool function on a blocking thread with a time limit.
 
 mod arguments;
@@ -13,6 +14,7 @@ mod cancel;
 mod lock;
 mod path;
 mod policy;
+mod program_access;
 mod replace;
 mod text;
 mod tool;
@@ -37,6 +39,7 @@ pub(crate) use cancel::{Cancellation, run_blocking};
 pub(crate) use path::{ProjectPath, is_protected};
 use policy::Policy;
 pub use policy::{ProjectPolicy, resolve_folder};
+pub(crate) use program_access::package_caches;
 pub(crate) use replace::{Version, WriteTarget};
 pub(crate) use text::{cut, is_binary};
 pub(crate) use tool::{ProjectTool, ToolFunction};

@@ -14,6 +14,7 @@ pub(crate) fn program(argv: &[&str], folder: &Path) -> Program {
         argv: argv.iter().map(|&word| word.to_owned()).collect(),
         folder: folder.to_owned(),
         environment: vec![("PATH".to_owned(), std::env::var("PATH").unwrap())],
+        access: None,
     }
 }
 

@@ -1,12 +1,13 @@
 //! Runs the commands that decide criteria, if the project allows them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use slipform_process::{Error, Limits, Program, anchor_command, output_tail};
 
 use super::Finding;
 use super::command_pattern::CommandPattern;
+use crate::ProjectPolicy;
 use crate::mcp::ToolContext;
 
 /// Time limit of one command, long enough for a project's tests. A longer command is killed and decides
@@ -25,8 +26,8 @@ pub(crate) struct Commands {
     allowed: Vec<CommandPattern>,
     /// All environment variables that commands see.
     environment: Vec<(String, String)>,
-    /// The project's root, if commands run in another folder.
-    root: Option<PathBuf>,
+    /// Rules for files, and the project's root, if commands run in another folder.
+    policy: ProjectPolicy,
 }
 
 /// Omits the variables, because they may hold keys.
@@ -41,7 +42,7 @@ impl Commands {
         Commands {
             allowed: context.commands.clone(),
             environment: context.environment.clone(),
-            root: context.policy.root.clone(),
+            policy: context.policy.clone(),
         }
     }
 
@@ -80,9 +81,10 @@ impl Commands {
             return (None, format!("not decided: '{shown}' is not allowed{}", self.advice(argv)));
         }
         let program = Program {
-            argv: anchor_command(argv, self.root.as_deref(), folder),
+            argv: anchor_command(argv, self.policy.root.as_deref(), folder),
             folder: folder.to_owned(),
             environment: self.environment.clone(),
+            access: self.policy.program_access(folder, argv),
         };
         let limits = Limits {
             timeout: Some(COMMAND_TIME_MAX),

@@ -15,6 +15,7 @@ use super::server::ServerHandle;
 use super::stdio::MonitoredReader;
 use super::{Limits, ToolContext, http};
 use crate::Error;
+use crate::project::package_caches;
 
 /// Completes error messages about a failed handshake.
 const DURING_HANDSHAKE: &str = "before it had introduced itself as an MCP server";
@@ -46,10 +47,14 @@ impl Connection {
         let diagnostics = Arc::new(Diagnostics::default());
         let (server, handshake) = match server {
             McpServer::Command { command } => {
+                let mut access = context.policy.program_access(&context.folder, command);
+                // Package managers install servers when they start them.
+                access.iter_mut().for_each(|access| access.writable.extend(package_caches()));
                 let (program, pipes) = Program {
                     argv: anchor_command(command, context.policy.root.as_deref(), &context.folder),
                     folder: context.folder.clone(),
                     environment: context.environment.clone(),
+                    access,
                 }
                 .spawn()
                 .map_err(|error| Error::Server {

@@ -13,7 +13,7 @@ use super::ProjectPath;
 use crate::Error;
 
 /// The project's settings, which name backends, commands and key variables.
-const SETTINGS_FILE: &str = "slipform.toml";
+pub(super) const SETTINGS_FILE: &str = "slipform.toml";
 
 /// The number of entries of each protected folder that are inspected for links. Projects have dozens of
 /// agents; links beyond the bound are not protected.
@@ -44,6 +44,8 @@ pub struct ProjectPolicy {
     pub readable: Vec<String>,
     /// Programs that agents and backends start. Tools refuse to write to them.
     pub programs: Vec<PathBuf>,
+    /// Whether programs that agents start may use all files of the user.
+    pub has_free_programs: bool,
 }
 
 impl ProjectPolicy {
@@ -159,9 +161,23 @@ impl Policy {
         if contains_private_key(content) { self.check_readable(path, real) } else { Ok(()) }
     }
 
-    fn check_readable(&self, path: &ProjectPath, real: &Path) -> Result<(), Error> {
+    /// Returns whether a file may hold keys by its name and the settings do not allow to read it.
+    pub(super) fn is_secret_file(&self, real: &Path) -> bool {
+        real.file_name().and_then(|name| name.to_str()).is_some_and(is_secret_name) && !self.is_readable(real)
+    }
+
+    /// Yields the targets of links that are, or lie in, protected folders.
+    pub(super) fn link_targets(&self) -> impl Iterator<Item = &Path> {
+        self.link_targets.iter().map(|(path, _)| path.as_path())
+    }
+
+    fn is_readable(&self, real: &Path) -> bool {
         let is_allowed = |parts: Vec<&str>| self.readable.matched(parts.join("/"), false).is_whitelist();
-        if !self.readable.is_empty() && self.relative(real).any(is_allowed) {
+        !self.readable.is_empty() && self.relative(real).any(is_allowed)
+    }
+
+    fn check_readable(&self, path: &ProjectPath, real: &Path) -> Result<(), Error> {
+        if self.is_readable(real) {
             return Ok(());
         }
         let shown = path.as_str();
@@ -177,7 +193,7 @@ impl Policy {
 }
 
 /// Where a program is, and where it would be: a file that does not exist yet can be written and then run.
-fn real_paths(program: &Path) -> Vec<PathBuf> {
+pub(super) fn real_paths(program: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = program.canonicalize().into_iter().collect();
     let mut lexical = PathBuf::new();
     for component in program.components() {

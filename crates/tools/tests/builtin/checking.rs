@@ -301,6 +301,41 @@ async fn command_that_cannot_be_started_decides_nothing() {
 }
 
 #[tokio::test]
+async fn allowed_command_writes_no_protected_path_and_reads_no_secret() {
+    if !slipform_process::is_confinement_available() {
+        println!("SKIPPED: this kernel has no Landlock");
+        return;
+    }
+    let tree = Tree::new(&[
+        ("agents/a.yaml", "name: a\n"),
+        ("lib/.git/config", "[core]\n"),
+        ("lib/a.txt", "old\n"),
+        ("src/a.txt", "old\n"),
+        ("lib/.env", "KEY=secret\n"),
+        ("slipform.toml", ""),
+    ]);
+    let absolute = tree.path("agents/evil.yaml").to_string_lossy().into_owned();
+    let scripts = [
+        ("echo new > lib/a.txt", true),
+        ("mkdir -p src/deep/er && mv src/a.txt src/deep/b.txt", true),
+        (&format!("echo evil > {absolute}"), false),
+        ("echo evil > slipform.toml", false),
+        ("mkdir -p schemas", false),
+        ("echo evil > lib/.git/hooks", false),
+        ("cat lib/.env", false),
+        ("git --version && python3 -c 'import json'", true),
+    ];
+    let commands: Vec<[&str; 3]> = scripts.iter().map(|(script, _)| ["sh", "-c", *script]).collect();
+    let lists: Vec<&[&str]> = commands.iter().map(|command| command.as_slice()).collect();
+    let answer = run(&tree, &["sh -c **"], &lists).await;
+    for ((script, passes), (passed, note)) in scripts.iter().zip(&answer) {
+        assert_eq!(*passed, json!(passes), "{script}: {note}");
+    }
+    assert!(!tree.path("agents/evil.yaml").exists() && !tree.path("schemas").exists());
+    assert_eq!(std::fs::read_to_string(tree.path("slipform.toml")).unwrap(), "");
+}
+
+#[tokio::test]
 async fn criteria_keep_their_order_and_text() {
     let tree = Tree::new(&[("a", "")]);
     let checks = json!(["  File a exists ", {"criterion": "b", "path": "b"}, "c"]);

@@ -218,3 +218,17 @@ async fn arguments_that_are_no_object_are_refused() {
     expect!["Arguments: the arguments of 'demo:plain' have to be an object"]
         .assert_eq(&shown(&call(&tools, "demo:plain", json!([1])).await));
 }
+
+#[tokio::test]
+async fn server_program_writes_no_protected_path() {
+    let folder = TestFolder::with_files("mcp-confined", &[("agents/a.yaml", ""), ("src/a.txt", "")]);
+    let script = "echo evil > agents/evil.yaml; echo fine > src/b.txt; echo secret > .env; exit 3";
+    for has_free_programs in [false, true] {
+        let mut context = ToolContext { folder: folder.path().to_owned(), ..tool_context() };
+        context.policy.has_free_programs = has_free_programs;
+        open(&command(&["sh", "-c", script]), &context).await.unwrap_err();
+        let is_confined = !has_free_programs && slipform_process::is_confinement_available();
+        assert_eq!(folder.join("agents/evil.yaml").exists(), !is_confined);
+        assert!(folder.join("src/b.txt").exists());
+    }
+}

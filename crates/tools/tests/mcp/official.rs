@@ -20,6 +20,7 @@ async fn on_http(python: &str) -> (Running, McpServer) {
         argv: vec![python.to_owned(), "official.py".to_owned(), "http".to_owned()],
         folder: context.folder,
         environment: context.environment,
+        access: None,
     };
     let (running, pipes) = program.spawn().unwrap();
     let mut url = String::new();

@@ -30,17 +30,17 @@ fn script(folder: &Folder, text: &str, more: Value) -> TestRun {
     program(folder, &["sh", "script.sh"], more, json!({}))
 }
 
-/// Writes its arguments to a file, each terminated by a NUL byte.
-const SAVE_ARGUMENTS: &str = "printf '%s\\0' \"$@\" > arguments; echo '{\"kept\": true}'";
+/// Writes its arguments to a file, each terminated by a NUL byte. Programs create no files beside `agents`.
+const SAVE_ARGUMENTS: &str = "printf '%s\\0' \"$@\" > kept/arguments; echo '{\"kept\": true}'";
 
 fn saved_arguments(folder: &Folder) -> Vec<String> {
-    let text = folder.read("arguments");
+    let text = folder.read("kept/arguments");
     text.strip_suffix('\0').unwrap().split('\0').map(str::to_owned).collect()
 }
 
 #[tokio::test]
 async fn parameters_become_arguments_without_a_shell() {
-    let folder = Folder::with("flags", &[("keep.sh", SAVE_ARGUMENTS)]);
+    let folder = Folder::with("flags", &[("keep.sh", SAVE_ARGUMENTS), ("kept/arguments", "")]);
     let parameters = json!({
         "path": "a b; touch hacked `touch hacked` $(touch hacked) 'x' \"y\" * \\ \n &", "deep": true, "dry": false,
         "none": null, "max": 3, "ratio": 0.5, "names": ["x", 1, "y z"], "where": {"a": [1, "b c"]}, "dash": "-rf",
@@ -79,7 +79,7 @@ async fn parameters_are_passed_on_standard_input() {
 
 #[tokio::test]
 async fn parameters_replace_placeholders_in_the_command() {
-    let folder = Folder::with("placeholders", &[("keep.sh", SAVE_ARGUMENTS)]);
+    let folder = Folder::with("placeholders", &[("keep.sh", SAVE_ARGUMENTS), ("kept/arguments", "")]);
     let command = ["sh", "keep.sh", "${params.path}", "--max=${params.max}", "${runtime.run_id}"];
     let parameters = json!({"path": "a b; ${params.max} $HOME", "max": 3, "unnamed": "x"});
     let context = program(&folder, &command, json!({"parameters_as": "placeholders"}), parameters);
@@ -286,7 +286,7 @@ async fn secrets_in_the_output_are_redacted_in_the_journal() {
 
 #[tokio::test]
 async fn journal_has_placeholders_in_place_of_secret_arguments() {
-    let folder = Folder::with("redacted", &[("keep.sh", SAVE_ARGUMENTS)]);
+    let folder = Folder::with("redacted", &[("keep.sh", SAVE_ARGUMENTS), ("kept/arguments", "")]);
     let secret = "s3cret-value-of-mine";
     let argument = "${env.API_KEY}";
     let context = program(&folder, &["sh", "keep.sh", argument], json!({"env": ["API_KEY"]}), json!({}));
@@ -306,6 +306,7 @@ async fn journal_has_placeholders_in_place_of_secret_arguments() {
 async fn program_that_has_ended_is_not_run_again() {
     let folder = Folder::new("again");
     let text = "echo x >> runs; echo '{\"runs\": 1}'";
+    folder.write("runs", "");
     let whole = journal();
     let expected =
         drive_to_end(&script(&folder, text, json!({})), &whole, &StopSignal::default(), &()).await.unwrap();

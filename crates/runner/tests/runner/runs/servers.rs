@@ -24,6 +24,7 @@ async fn on_http(python: &str) -> (Running, Value) {
         argv: vec![python.to_owned(), "official.py".to_owned(), "http".to_owned()],
         folder: folder().into(),
         environment: common_environment(&|name| std::env::var(name).ok()),
+        access: None,
     };
     let (running, pipes) = program.spawn().unwrap();
     let mut url = String::new();

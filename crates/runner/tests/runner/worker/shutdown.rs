@@ -68,8 +68,8 @@ async fn shutdown_is_bounded_while_the_coordinator_is_unreachable() {
 
 #[tokio::test]
 async fn shutdown_kills_the_programs_of_an_attempt() {
-    let folder = Folder::new("draining");
-    let script = "echo $$ > pid.new; mv pid.new pid; sleep 600";
+    let folder = Folder::with("draining", &[("out/notes", "")]);
+    let script = "echo $$ > out/pid.new; mv out/pid.new out/pid; sleep 600";
     let api = FakeApi::new();
     api.submit(1, json!({"name": "slow", "type": "procedural", "command": ["sh", "-c", script]}), None);
     let path = folder.path();
@@ -80,9 +80,9 @@ async fn shutdown_kills_the_programs_of_an_attempt() {
         }),
         1,
     );
-    let file = std::path::PathBuf::from(folder.path()).join("pid");
+    let file = std::path::PathBuf::from(folder.path()).join("out/pid");
     wait_until_async("the program writes its process id", async || file.exists()).await;
-    let pid = folder.read("pid").trim().to_owned();
+    let pid = folder.read("out/pid").trim().to_owned();
     worker.shut_down().await;
     // A killed process is a zombie until its parent waits for it.
     let is_alive = || {
