@@ -36,7 +36,8 @@ pub(crate) fn run(arguments: &Check) -> Result<Exit> {
         };
         let verdict =
             verdict.unwrap_or_else(|(id, problem)| json!({"id": id, "line": lines.number, "error": problem}));
-        writer.write_all(format!("{verdict}\n").as_bytes()).context("cannot write to standard output")?;
+        let line = verdict.to_string();
+        writeln!(writer, "{}", output::shown_json(&line)).context("cannot write to standard output")?;
         // A caller that sends one line at a time waits for its verdict.
         if !lines.reader.buffer().contains(&b'\n') {
             writer.flush().context("cannot write to standard output")?;

@@ -28,12 +28,26 @@ const COLUMNS_MAX: usize = 100;
 
 /// Prints a value as indented JSON on stdout.
 pub(crate) fn data(value: &Value) -> Result<()> {
-    text(&serde_json::to_string_pretty(value)?)
+    json(&serde_json::to_string_pretty(value)?)
 }
 
-/// Prints a value as formatted text on stdout.
+/// Prints JSON text and a line break on stdout.
+pub(crate) fn json(text: &str) -> Result<()> {
+    write_line(&shown_json(text))
+}
+
+/// Returns JSON text as stdout gets it: on a terminal, characters that could control it are escaped as JSON allows.
+pub(crate) fn shown_json(text: &str) -> Cow<'_, str> {
+    if io::stdout().is_terminal() {
+        escape_with(text, |character| format!("\\u{:04x}", u32::from(character)))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Prints a value as formatted text on stdout. The formatter escapes the value's texts and adds colours of its own.
 pub(crate) fn pretty(value: &Value) -> Result<()> {
-    text(&pretty::value(value, stdout_style()))
+    write_line(&pretty::value(value, stdout_style()))
 }
 
 /// Returns the width and colour support of stdout.
@@ -78,8 +92,12 @@ pub(crate) fn table<const N: usize>(
     Ok(())
 }
 
-/// Prints a text and a line break on stdout.
+/// Prints a text and a line break on stdout. On a terminal, escape sequences are shown, not interpreted.
 pub(crate) fn text(text: &str) -> Result<()> {
+    write_line(&if io::stdout().is_terminal() { escape_controls(text) } else { Cow::Borrowed(text) })
+}
+
+fn write_line(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     stdout
         .write_all(text.as_bytes())
@@ -138,6 +156,10 @@ pub(crate) fn size() -> (usize, usize) {
 /// Escapes control and bidirectional characters, so that text from models, servers and programs cannot control the
 /// terminal.
 pub(crate) fn escape_controls(text: &str) -> Cow<'_, str> {
+    escape_with(text, |character| character.escape_default().to_string())
+}
+
+fn escape_with(text: &str, escaped: impl Fn(char) -> String) -> Cow<'_, str> {
     let is_control = |character: char| match character {
         '\n' | '\t' => false,
         // Bidirectional controls reorder text, and Unicode separators break lines invisibly.
@@ -148,7 +170,7 @@ pub(crate) fn escape_controls(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let escape = |character: char| {
-        if is_control(character) { character.escape_default().to_string() } else { character.to_string() }
+        if is_control(character) { escaped(character) } else { character.to_string() }
     };
     Cow::Owned(text.chars().map(escape).collect())
 }

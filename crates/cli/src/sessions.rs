@@ -150,7 +150,7 @@ async fn events(api: &dyn CallerApi, session: &SessionId, after: i64, as_json: b
         let page = api.events(session, EventsQuery { after: Some(after), limit: Some(EVENTS_MAX) }).await?;
         for event in &page.events {
             if as_json {
-                output::text(event.get())?;
+                output::json(event.get())?;
             } else {
                 output::text(&event_line(event.get())?)?;
             }
@@ -174,8 +174,8 @@ fn event_line(text: &str) -> Result<String> {
         glance.iter().map(|key| &value[*key]).find(|value| !value.is_null()).cloned().unwrap_or(json!(""));
     let glance = glance.as_str().map(str::to_owned).unwrap_or_else(|| glance.to_string());
     let glance = if glance.is_empty() { called(&value) } else { glance };
-    let glance: String =
-        glance.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(80).collect();
+    let glance: String = glance.replace(['\n', '\r', '\t'], " ").chars().take(80).collect();
+    let glance = output::escape_controls(&glance);
     Ok(format!("{:>4}  {}  {kind:17}  {glance}", event.seq, event.timestamp).trim_end().to_owned())
 }
 

@@ -7,6 +7,7 @@
 //! - Several agents: [`orchestrate`], [`child_agents`], [`tools_and_delegation`], [`roles`],
 //!   [`verification`].
 //! - Tools and secrets: [`edits`], [`changes`], [`protection`], [`secrets`].
+//! - Terminals: [`terminal`].
 //! - Other commands: [`check`], [`agents`], [`coordinators`], [`model`], [`stats`], [`spans`].
 //! - The documentation's examples and the API description: [`docs`], [`api`].
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
@@ -34,6 +35,7 @@ mod secrets;
 mod spans;
 mod stats;
 mod support;
+mod terminal;
 mod tls;
 mod tools_and_delegation;
 mod universal;

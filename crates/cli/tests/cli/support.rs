@@ -102,6 +102,22 @@ impl Project {
         self.run_with(arguments, "")
     }
 
+    /// Runs the command to its end on a terminal of its own and returns everything that the terminal received.
+    pub(crate) fn run_on_terminal(&self, arguments: &[&str]) -> String {
+        let spawn = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+        let slipform = self.command(arguments);
+        let mut command = Command::new("python3");
+        command.args(["-c", spawn]).arg(slipform.get_program()).args(slipform.get_args());
+        command.current_dir(&self.folder).stdin(Stdio::null());
+        for (name, value) in slipform.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    }
+
     /// Runs the command to its end with `input` on stdin. In server mode a coordinator serves the project meanwhile.
     pub(crate) fn run_with(&self, arguments: &[&str], input: &str) -> CommandOutput {
         let mut command = self.command(arguments);

@@ -6,7 +6,14 @@ use std::net::IpAddr;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use slipform_api::{Code, Error};
 
-/// Accepts requests that name a loopback host and carry no `Origin` or a local one.
+/// The scheme that the server itself speaks.
+const OWN_SCHEME: &str = "http://";
+
+/// The port that browsers leave out of an origin with [`OWN_SCHEME`].
+const DEFAULT_PORT: &str = "80";
+
+/// Accepts requests that name a loopback host and carry no `Origin`, or that of the server itself. Other local servers
+/// show pages that are not ours.
 pub(super) fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Error> {
     let hosts = headers.get_all(header::HOST).iter().map(HeaderValue::to_str);
     let named: Vec<_> = hosts.chain(uri.authority().map(|authority| Ok(authority.as_str()))).collect();
@@ -17,26 +24,39 @@ pub(super) fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Error> {
         return Err(Error::new(Code::Forbidden, message));
     }
     for origin in headers.get_all(header::ORIGIN) {
-        if !origin.to_str().is_ok_and(is_own_origin) {
-            let message =
-                "the request comes from a page of another site; without tokens only local pages are allowed";
+        let is_own = |host: &Result<&str, _>| {
+            host.as_ref().is_ok_and(|host| origin.to_str().is_ok_and(|origin| is_own_origin(origin, host)))
+        };
+        if !named.iter().all(is_own) {
+            let message = "the request comes from a page of another site; without tokens only pages of this server are \
+                           allowed, with the same scheme, host and port";
             return Err(Error::new(Code::Forbidden, message));
         }
     }
     Ok(())
 }
 
-fn is_own_origin(origin: &str) -> bool {
-    let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    host.is_some_and(is_loopback)
+/// Whether an origin is that of the server, which the request names as `host` or `host:port`.
+fn is_own_origin(origin: &str, authority: &str) -> bool {
+    let Some(origin) = origin.strip_prefix(OWN_SCHEME) else { return false };
+    let (host, port) = split(origin);
+    let (own_host, own_port) = split(authority);
+    host.eq_ignore_ascii_case(own_host) && port.unwrap_or(DEFAULT_PORT) == own_port.unwrap_or(DEFAULT_PORT)
+}
+
+/// Splits `host` or `host:port`.
+fn split(authority: &str) -> (&str, Option<&str>) {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':') => {
+            (host, Some(port))
+        }
+        _ => (authority, None),
+    }
 }
 
 /// Whether `host` or `host:port` is a loopback name.
 fn is_loopback(authority: &str) -> bool {
-    let host = match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':') => host,
-        _ => authority,
-    };
+    let (host, _) = split(authority);
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     match bare {
         Some(bare) => bare.parse::<std::net::Ipv6Addr>().is_ok_and(|address| address.is_loopback()),
@@ -58,7 +78,7 @@ mod tests {
             ["localhost", "LOCALHOST:8765", "127.0.0.1", "127.0.0.1:1", "127.8.9.1:80", "[::1]", "[::1]:80"]
         {
             assert!(is_loopback(host), "{host}");
-            assert!(is_own_origin(&format!("http://{host}")), "{host}");
+            assert!(is_own_origin(&format!("http://{host}"), host), "{host}");
         }
         let others = [
             "",
@@ -78,8 +98,28 @@ mod tests {
         for host in others {
             assert!(!is_loopback(host), "{host}");
         }
-        for origin in ["null", "", "file://", "localhost", "http://localhost/x", "ftp://localhost"] {
-            assert!(!is_own_origin(origin), "{origin}");
+    }
+
+    #[test]
+    fn origin_is_own_with_same_scheme_host_and_port_only() {
+        let host = "localhost:8765";
+        assert!(is_own_origin("http://LocalHost:8765", host));
+        assert!(
+            is_own_origin("http://localhost", "localhost:80") && is_own_origin("http://[::1]:80", "[::1]")
+        );
+        for origin in [
+            "null",
+            "",
+            "file://",
+            "localhost:8765",
+            "http://localhost:8765/x",
+            "https://localhost:8765",
+            "http://localhost:5173",
+            "http://localhost",
+            "http://127.0.0.1:8765",
+            "http://localhost:8765.example.org",
+        ] {
+            assert!(!is_own_origin(origin, host), "{origin}");
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use slipform_api::{Code, Error};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::app::{App, Grant, Invalid};
@@ -18,7 +19,7 @@ const CACHE_LIFETIME: Duration = Duration::from_secs(1);
 const CACHE_ENTRIES_MAX: usize = 1_024;
 
 /// Maximum number of wrong tokens per address and window. Guessing a 256-bit token is hopeless, but each
-/// guess costs a query.
+/// guess costs a query. Beyond it, tokens from this address are looked up one after the other: valid ones still work.
 const GUESSES_MAX: u32 = 60;
 
 /// Length of that window.
@@ -33,6 +34,8 @@ pub(super) struct Tokens {
     /// Hash of the administrator token that is valid while this server runs.
     admin: Option<[u8; 32]>,
     state: Mutex<State>,
+    /// The permit to look up tokens from addresses that guess.
+    guessing: Semaphore,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +49,11 @@ type Cached = Result<Arc<Grant>, Invalid>;
 
 impl Tokens {
     pub(super) fn new(admin: Option<&str>) -> Tokens {
-        Tokens { admin: admin.map(|token| Sha256::digest(token.as_bytes()).into()), state: Mutex::default() }
+        Tokens {
+            admin: admin.map(|token| Sha256::digest(token.as_bytes()).into()),
+            state: Mutex::default(),
+            guessing: Semaphore::new(1),
+        }
     }
 
     /// Returns what a token permits.
@@ -64,13 +71,16 @@ impl Tokens {
         }
         // A token that was valid a moment ago is not a guess, even if others guess from the same address.
         let was_valid = cached.as_ref().is_some_and(|(grant, _)| grant.is_ok());
-        if !was_valid {
-            self.state().refuse_guesses(peer)?;
-        }
+        let is_throttled = !was_valid && self.state().has_guessed(peer);
+        let _permit = if is_throttled { self.guessing.acquire().await.ok() } else { None };
         let grant = match cached {
             Some((Err(invalid), at)) if at.elapsed() < CACHE_LIFETIME => Err(invalid),
             _ => app.grant_of(token).await?.map(Arc::new),
         };
+        if is_throttled && grant.is_err() {
+            let message = "too many wrong tokens from this address; retry in a minute";
+            return Err(Error::new(Code::RateLimited, message));
+        }
         self.state().record(hash, grant.clone(), peer);
         Ok(grant?)
     }
@@ -99,14 +109,10 @@ impl Tokens {
 }
 
 impl State {
-    fn refuse_guesses(&self, peer: IpAddr) -> Result<(), Error> {
-        match self.guesses.get(&peer) {
-            Some((count, since)) if *count >= GUESSES_MAX && since.elapsed() < GUESS_WINDOW => {
-                let message = "too many wrong tokens from this address; retry in a minute";
-                Err(Error::new(Code::RateLimited, message))
-            }
-            _ => Ok(()),
-        }
+    /// Whether an address has sent too many wrong tokens.
+    fn has_guessed(&self, peer: IpAddr) -> bool {
+        let guesses = self.guesses.get(&peer);
+        guesses.is_some_and(|(count, since)| *count >= GUESSES_MAX && since.elapsed() < GUESS_WINDOW)
     }
 
     fn cache(&mut self, hash: [u8; 32], grant: Cached) {

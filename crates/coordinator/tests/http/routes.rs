@@ -60,7 +60,7 @@ async fn invalid_id_returns_not_found() {
 }
 
 #[tokio::test]
-async fn without_tokens_only_loopback_hosts_and_origins_are_accepted() {
+async fn without_tokens_only_loopback_hosts_and_own_origin_are_accepted() {
     let server = TestServer::open().await;
     let port = server.address.port();
     for host in ["localhost", "127.0.0.1:1", "[::1]:9", &format!("localhost:{port}")] {
@@ -75,11 +75,20 @@ async fn without_tokens_only_loopback_hosts_and_origins_are_accepted() {
             answer.refused(403, "Forbidden");
         }
     }
-    for origin in ["http://localhost:5173", "https://127.0.0.1", "http://[::1]:80"] {
-        server.get("/runs").header("origin", origin).send().await.ok(200);
-    }
-    for origin in ["null", "http://example.org", "http://localhost.example.org", "file://"] {
-        server.get("/runs").header("origin", origin).send().await.refused(403, "Forbidden");
-        server.get("/nothing").header("origin", origin).send().await.refused(403, "Forbidden");
+    let own = format!("localhost:{port}");
+    let ask = |path: &str, origin: &str| server.get(path).header("host", &own).header("origin", origin);
+    ask("/runs", &format!("http://{own}")).send().await.ok(200);
+    for origin in [
+        "null",
+        "http://example.org",
+        "http://localhost.example.org",
+        "file://",
+        "http://localhost:5173",
+        "http://localhost",
+        &format!("https://{own}"),
+        &format!("http://127.0.0.1:{port}"),
+    ] {
+        ask("/runs", origin).send().await.refused(403, "Forbidden");
+        ask("/nothing", origin).send().await.refused(403, "Forbidden");
     }
 }

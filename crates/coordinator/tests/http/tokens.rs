@@ -94,6 +94,18 @@ async fn token_guessing_is_limited_but_valid_token_works() {
 }
 
 #[tokio::test]
+async fn valid_token_that_was_never_used_works_from_an_address_that_guesses() {
+    let server = guarded().await;
+    for guess in 0..70 {
+        server.get("/runs").token(&format!("sf_{guess}")).send().await;
+    }
+    server.get("/runs").token("sf_x").send().await.refused(429, "RateLimited");
+    let token = server.token(Scope::Caller).await;
+    server.get("/runs").token(&token).send().await.ok(200);
+    server.get("/runs").token("sf_x").send().await.refused(429, "RateLimited");
+}
+
+#[tokio::test]
 async fn revoking_token_closes_its_streams() {
     let server = TestServer::with(|options| {
         options.needs_token = true;
