@@ -537,7 +537,7 @@ mod tests {
         let settings = settings(include_str!("../../../examples/slipform.toml"), &[]).unwrap();
         assert_eq!(settings.tier("large").unwrap().name, "claude");
         assert_eq!(settings.tier("medium").unwrap().name, "lmstudio");
-        assert_eq!(settings.tools.commands, ["cargo test".parse().unwrap()]);
+        assert_eq!(settings.tools.commands, ["cargo test *".parse().unwrap()]);
         let documented = settings.backend("lmstudio").unwrap();
         let default = BackendConfig::new("lmstudio", BackendKind::OpenAi);
         assert_eq!(documented.timeout_seconds, default.timeout_seconds);

@@ -1,4 +1,4 @@
-//! Reports once that this machine cannot confine the programs that agents start.
+//! Reports that programs of agents are confined, or that this machine cannot confine them.
 
 use std::sync::Once;
 
@@ -17,6 +17,17 @@ fn warning(policy: &ProjectPolicy, is_available: impl Fn() -> bool) -> Option<&'
         "this kernel has no Landlock, so programs that agents start can use all files of the user; \
          use Linux 5.13 or newer, or set [tools] confine_programs = false to accept it",
     )
+}
+
+/// Adds where to look to the message of a confined program that was denied a file.
+pub(crate) fn explain(message: &mut String) {
+    let is_denied =
+        ["Permission denied", "EACCES", "PermissionError"].iter().any(|sign| message.contains(sign));
+    if is_denied && slipform_process::is_confinement_available() {
+        message.push_str(
+            "; Slipform confines programs: they create files only in folders of the project, see [tools] confine_programs",
+        );
+    }
 }
 
 #[cfg(test)]

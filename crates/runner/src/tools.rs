@@ -133,7 +133,10 @@ impl Drive<'_> {
             ended = running => Some(ended),
         };
         let Some(ended) = ended else { return self.append_interruption(Interruption::Stop).await };
-        let (tool_output, error) = program_result(&name, ended);
+        let (tool_output, mut error) = program_result(&name, ended);
+        if let Some(message) = error.as_mut().filter(|_| program.access.is_some()) {
+            confinement::explain(message);
+        }
         if error.is_some() {
             spans::record_tool_failure(&span);
         }

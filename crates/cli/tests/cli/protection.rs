@@ -412,6 +412,11 @@ fn program_of_an_agent_writes_no_agent_file_and_reads_no_key() {
         return;
     }
     assert!(!evil.exists(), "{}", confined.all());
+    let agent = json!({"name": "report", "type": "procedural", "command": ["sh", "-c", "echo 1 > report.txt", "report"]});
+    let project = project.file("agents/report.json", &agent.to_string());
+    let denied = project.run(&["run", "report", "-p", "go"]);
+    assert_eq!(denied.status, 1, "{}", denied.all());
+    assert!(denied.stderr.contains("see [tools] confine_programs"), "{}", denied.all());
     let project = project.file("slipform.toml", "[tools]\nconfine_programs = false\n");
     let free = project.run(&["run", "scan", "-p", "go"]);
     assert_eq!(free.status, 0, "{}", free.all());

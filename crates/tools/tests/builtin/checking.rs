@@ -326,7 +326,7 @@ async fn allowed_command_writes_no_protected_path_and_reads_no_secret() {
         ("git --version && python3 -c 'import json'", true),
     ];
     let commands: Vec<[&str; 3]> = scripts.iter().map(|(script, _)| ["sh", "-c", *script]).collect();
-    let lists: Vec<&[&str]> = commands.iter().map(|command| command.as_slice()).collect();
+    let lists: Vec<&[&str]> = commands.iter().map(<[&str; 3]>::as_slice).collect();
     let answer = run(&tree, &["sh -c **"], &lists).await;
     for ((script, passes), (passed, note)) in scripts.iter().zip(&answer) {
         assert_eq!(*passed, json!(passes), "{script}: {note}");
