@@ -72,6 +72,18 @@ fn is_allowed_by(word: &str, argument: &str) -> bool {
     remaining.strip_suffix(end).is_some_and(|skipped| !skipped.contains('/'))
 }
 
+/// Returns a command as a pattern allows it, in which each wildcard reads like the path of a file.
+fn sample(words: &[String]) -> Vec<String> {
+    let is_open = |word: &str| word.contains('*') && !word.starts_with('-');
+    let mut sample: Vec<String> =
+        words.iter().map(|word| if is_open(word) { format!("./{word}") } else { word.clone() }).collect();
+    if let Some(last) = words.last().filter(|word| *word == ARGUMENT || *word == ANYTHING) {
+        // The program may follow words that a wrapper takes, as in `timeout 5 PROGRAM`.
+        sample.extend(std::iter::repeat_n(format!("./{last}"), 2));
+    }
+    sample
+}
+
 impl FromStr for CommandPattern {
     type Err = String;
 
@@ -81,8 +93,10 @@ impl FromStr for CommandPattern {
             return Err("an empty command allows nothing; write one such as \"cargo test\"".to_owned());
         }
         // A wildcard for a program or a script would allow files that a tool has just written.
-        let has_open_program =
-            std::iter::once(0).chain(program_positions(&words)).any(|position| words[position].contains('*'));
+        let sample = sample(&words);
+        let has_open_program = std::iter::once(0)
+            .chain(program_positions(&sample))
+            .any(|position| sample[position].contains('*'));
         if has_open_program {
             return Err(format!("'{text}' leaves open which program runs; name the program and its script"));
         }
@@ -134,12 +148,30 @@ mod tests {
 
     #[test]
     fn pattern_that_leaves_the_program_open_is_refused() {
-        for text in
-            ["", "  ", "* test", "./bin/* x", "sh *", "sh **", "python3 tests/*.py", "env * x", "git ** log"]
-        {
+        for text in [
+            "",
+            "  ",
+            "* test",
+            "./bin/* x",
+            "sh *",
+            "sh **",
+            "python3 tests/*.py",
+            "env * x",
+            "timeout *",
+            "timeout 5 nice **",
+            "git ** log",
+        ] {
             assert!(text.parse::<CommandPattern>().is_err(), "{text}");
         }
-        for text in ["cargo test", "cargo test *", "sh -c **", "sh tests.sh *", "python3 -m pytest *"] {
+        for text in [
+            "cargo test",
+            "cargo test *",
+            "sh -c **",
+            "sh tests.sh *",
+            "python3 -m pytest *",
+            "timeout 60 cargo test *",
+            "env A=1 cargo test",
+        ] {
             assert!(text.parse::<CommandPattern>().is_ok(), "{text}");
         }
     }
