@@ -33,7 +33,10 @@ impl Problem {
         use slipform_schema::Error as E;
         let text = error.to_string();
         match error {
-            E::Invalid { path, .. } | E::Reference { path, .. } | E::Cycle { path } => {
+            E::Invalid { path, .. }
+            | E::Reference { path, .. }
+            | E::Cycle { path }
+            | E::TooMuchMemory { path, .. } => {
                 let message = text.strip_prefix(&format!("{path}: ")).unwrap_or(&text);
                 Problem::under(prefix, path, message)
             }

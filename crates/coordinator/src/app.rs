@@ -5,6 +5,7 @@ mod authority;
 mod callable_agents;
 mod caller;
 mod check;
+mod check_pool;
 mod claim;
 mod delegate;
 mod errors;
@@ -39,6 +40,7 @@ use crate::registry::Registry;
 use crate::tail::Tail;
 
 use authority::Authority;
+use check_pool::CheckPool;
 use lease_grace::LeaseGrace;
 use run_start_cache::RunStartCache;
 use runner_ids::RunnerIds;
@@ -100,6 +102,10 @@ struct Inner {
     options: AppOptions,
     /// Compiled schemas by hash: of parameters and contracts at submission, of results when runs finish.
     schemas: Cache,
+    /// Threads for compiling schemas and checking texts.
+    check_pool: CheckPool,
+    /// Threads for the same work of runners, so that many callers cannot delay them.
+    runner_pool: CheckPool,
     /// The `run_start` data of claimed runs.
     run_start_cache: RunStartCache,
     /// Wakes runners that wait for runs.
@@ -129,6 +135,8 @@ impl App {
                 tail,
                 options,
                 schemas,
+                check_pool: CheckPool::default(),
+                runner_pool: CheckPool::default(),
                 run_start_cache,
                 work_signal,
                 metrics,

@@ -41,6 +41,20 @@ pub enum Error {
         /// The recommended change to the schema.
         advice: &'static str,
     },
+    /// The compiled schema would need too much memory.
+    #[error("{path}: {what} would take {found} bytes of memory, more than the {limit} allowed; {advice}")]
+    TooMuchMemory {
+        /// JSONPath of the part that needs the most. Cut if it is very long.
+        path: String,
+        /// The quantity that was estimated, and its relation to the part at `path`.
+        what: &'static str,
+        /// The estimate when it exceeded the limit.
+        found: u64,
+        /// The highest allowed estimate.
+        limit: u64,
+        /// The recommended change to the schema.
+        advice: &'static str,
+    },
 }
 
 impl Error {

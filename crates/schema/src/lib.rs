@@ -4,9 +4,10 @@
 //!
 //! Modules, in reading order:
 //!
-//! - `schema`: [`Schema`], [`Compiler`] and the [`Cache`] of compiled schemas by hash.
+//! - `schema`: [`Schema`] and [`Compiler`]. `cache`: the [`Cache`] of compiled schemas by hash.
 //! - `google`: rewrites schemas in the form of Google's APIs.
 //! - `limits`: size and nesting limits, checked before a document is compiled.
+//! - `memory`, `pattern_size`: estimate the memory of a compiled schema and of its patterns, to refuse large ones.
 //! - `budget`: a step limit for validation that could take exponential time.
 //! - `explain`, `violation`, `wording`: turn the validator's errors into [`Violation`]s that a model can act
 //!   on.
@@ -49,6 +50,7 @@
 //! (`slipform-embedded`).
 
 mod budget;
+mod cache;
 mod compact;
 mod error;
 mod explain;
@@ -57,9 +59,11 @@ mod impossible;
 mod limits;
 mod lint;
 mod lower;
+mod memory;
 mod narrow;
 mod normalize;
 mod path;
+mod pattern_size;
 mod refs;
 mod schema;
 mod shape;
@@ -71,6 +75,7 @@ mod wording;
 mod wrap;
 
 pub use budget::{EXPLANATION_STEPS_MAX, VALIDATION_STEPS_MAX};
+pub use cache::{CACHE_BYTES_MAX, Cache};
 pub use compact::{compact, compact_within};
 pub use error::Error;
 pub use impossible::impossible_part;
@@ -80,13 +85,14 @@ pub use limits::{
 };
 pub use lint::{Warning, lint};
 pub use lower::{Dialect, Lowered, lower, restore};
+pub use memory::{COMPILED_BYTES_MAX, COMPILED_PATTERNS_BYTES_MAX};
 pub use narrow::narrow;
 pub use normalize::{NormalizedSchema, normalize, normalize_together};
 pub use path::{
     PatternStep, Segment, escape_pointer, json_path, json_pointer, parse_json_path, parse_pattern,
     unescape_pointer,
 };
-pub use schema::{Cache, Compiler, Schema, schema_errors};
+pub use schema::{Compiler, Schema, schema_errors, schema_hash};
 pub use shape::{Additional, Shape, Types};
 pub use shipped::{Shipped, shipped};
 pub use violation::{VIOLATIONS_MAX, Violation, Violations};

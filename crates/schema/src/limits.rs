@@ -242,27 +242,36 @@ pub(crate) fn is_recursive(root: &Value, references: &References) -> bool {
     false
 }
 
-/// Returns the JSONPath of a part of a document, found by pointer identity.
+/// Returns the JSONPath of a part of a document, found by pointer identity. The document is not nested deeper than
+/// [`SCHEMA_DEPTH_MAX`].
 pub(crate) fn locate(root: &Value, part: &Value) -> String {
-    let mut pending = vec![(Vec::new(), root)];
-    while let Some((place, value)) = pending.pop() {
-        if std::ptr::eq(value, part) {
-            return json_path(&place);
-        }
-        let step = |segment: Segment| place.iter().cloned().chain([segment]).collect::<Vec<_>>();
-        match value {
-            Value::Object(object) => {
-                pending.extend(object.iter().map(|(key, value)| (step(Segment::Key(key.clone())), value)));
-            }
-            Value::Array(items) => {
-                pending.extend(
-                    items.iter().enumerate().map(|(index, value)| (step(Segment::Index(index)), value)),
-                );
-            }
-            _ => {}
-        }
+    let mut place = Vec::new();
+    if find(root, part, &mut place) {
+        place.reverse();
     }
-    "$".to_owned()
+    json_path(&place)
+}
+
+/// Collects the segments that lead to a part, the last one first. Only those are copied, because names may be long
+/// and lead to many parts.
+fn find(value: &Value, part: &Value, place: &mut Vec<Segment>) -> bool {
+    if std::ptr::eq(value, part) {
+        return true;
+    }
+    let segment = match value {
+        Value::Object(object) => object
+            .iter()
+            .find_map(|(key, member)| find(member, part, place).then(|| Segment::Key(key.clone()))),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .find_map(|(index, item)| find(item, part, place).then_some(Segment::Index(index))),
+        _ => None,
+    };
+    segment.is_some_and(|segment| {
+        place.push(segment);
+        true
+    })
 }
 
 /// Refuses integers beyond 64 bits in `const` and `enum`: as doubles, different integers would compare equal.

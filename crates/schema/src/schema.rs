@@ -1,7 +1,7 @@
 //! The compiled schema.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, Registry, Retrieve, Uri, Validator};
@@ -13,6 +13,7 @@ use crate::budget::{self, EXPLANATION_STEPS_MAX, VALIDATION_STEPS_MAX, metered};
 use crate::explain::explain;
 use crate::google;
 use crate::limits::{self, SCHEMA_BYTES_MAX, VALUE_DEPTH_MAX};
+use crate::memory;
 use crate::refs::{REFERENCE_KEYWORDS, References};
 use crate::shape::Shape;
 use crate::violation::{Violation, Violations};
@@ -38,6 +39,7 @@ struct Inner {
     references: References,
     is_metered: bool,
     chain: usize,
+    memory_bytes: u64,
     compiler: Compiler,
     explainer: OnceLock<Option<Validator>>,
 }
@@ -77,10 +79,12 @@ impl Compiler {
                 "split the contract into smaller ones",
             ));
         }
+        memory::check_locations(source)?;
         let standard = google::standard_form(source);
         let source = &*standard;
         let references = References::collect(source);
         let complexity = limits::measure(source, &references)?;
+        let memory_bytes = memory::estimate(source, &references)?;
         let validator = if complexity.needs_budget {
             self.validator(source, &budget::metered_copy(source, &references))?
         } else {
@@ -93,6 +97,7 @@ impl Compiler {
             references,
             is_metered: complexity.needs_budget,
             chain: complexity.chain,
+            memory_bytes,
             compiler: self.clone(),
             explainer: OnceLock::new(),
         };
@@ -156,6 +161,13 @@ impl Schema {
     /// key order.
     pub fn hash(&self) -> &str {
         &self.inner.hash
+    }
+
+    /// Returns an upper bound of the memory that the schema holds, in bytes. At most twice
+    /// [`COMPILED_BYTES_MAX`](crate::COMPILED_BYTES_MAX).
+    pub fn memory_bytes(&self) -> u64 {
+        // Explaining the first violation compiles a second validator.
+        if self.inner.is_metered { self.inner.memory_bytes } else { self.inner.memory_bytes * 2 }
     }
 
     /// Returns a view of the schema that answers questions about expected values.
@@ -261,52 +273,13 @@ fn single(message: String) -> Violations {
     Violations { list: vec![violation], more: 0 }
 }
 
-/// A cache of compiled schemas by hash, so that each contract is compiled once.
-#[derive(Debug, Default)]
-pub struct Cache {
-    compiler: Compiler,
-    entries: Mutex<HashMap<String, Schema>>,
+/// Returns the hash of a schema, as [`Schema::hash`] does. Does not compile it.
+pub fn schema_hash(source: &Value) -> String {
+    hash(&source.to_string())
 }
 
-/// The most cached schemas. A full cache is cleared, because recompiling takes less than 1 ms.
-const CACHE_ENTRIES_MAX: usize = 1_024;
-
-impl Cache {
-    /// Compiles `source`, or returns the cached schema for `hash` if its source is equal. A wrong hash costs
-    /// only the lookup.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Compiler::compile`].
-    pub fn compile_known(&self, hash: &str, source: &Value) -> Result<Schema, Error> {
-        let known = self.entries.lock().unwrap_or_else(PoisonError::into_inner).get(hash).cloned();
-        match known.filter(|schema| schema.source() == source) {
-            Some(schema) => Ok(schema),
-            None => self.compile(source),
-        }
-    }
-
-    /// Returns the compiled schema for `source`, from the cache if possible.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Compiler::compile`].
-    pub fn compile(&self, source: &Value) -> Result<Schema, Error> {
-        limits::check_depth(source)?;
-        let key = hash(&source.to_string());
-        let lock = || self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(schema) = lock().get(&key) {
-            return Ok(schema.clone());
-        }
-        let schema = self.compiler.compile(source)?;
-        let mut entries = lock();
-        if entries.len() >= CACHE_ENTRIES_MAX {
-            entries.clear();
-        }
-        entries.insert(key, schema.clone());
-        Ok(schema)
-    }
-}
-
-fn hash(text: &str) -> String {
+/// Returns `sha256:` and the hash of a text.
+pub(crate) fn hash(text: &str) -> String {
     use std::fmt::Write as _;
     Sha256::digest(text.as_bytes()).iter().fold(String::from("sha256:"), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");

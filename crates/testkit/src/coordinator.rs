@@ -48,6 +48,11 @@ impl TestServer {
         TestServer::start(app(store, Path::new(NO_PROJECT), AppOptions::default()), |_| {}).await
     }
 
+    /// Starts a server with this store, no project, and changed options.
+    pub async fn with_store_and(store: Store, change: impl FnOnce(&mut ServerOptions)) -> TestServer {
+        TestServer::start(app(store, Path::new(NO_PROJECT), AppOptions::default()), change).await
+    }
+
     /// Starts a server whose service has changed options.
     pub async fn with_app(change: impl FnOnce(&mut AppOptions)) -> TestServer {
         let mut options = AppOptions::default();

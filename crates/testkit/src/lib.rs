@@ -37,8 +37,10 @@
 //! - `gate`: a [`Gate`] holds replies back until the test opens it.
 //! - [`fixtures`]: agents with an input and a valid reply.
 //! - `specification`: [`universal_examples`] of the universal response.
+//! - `allocation`: [`measure_memory`] counts what a piece of work allocates.
 //! - `wait`: [`wait_until`] and its variants, the only code of the tests that polls.
 //! - `folder`: a [`TestFolder`] is a temporary folder. `external`: finds data and programs outside the repository.
+//! - `file_limit`: [`raise_file_limit`] for tests with many connections.
 //! - `grandchild`: a [`Grandchild`] is a process whose lifetime a test observes.
 //! - `postgres`: a [`PostgresServer`] that a test can crash.
 //! - `certificates` (feature `certificates`): a `TestAuthority` issues certificates for tests of TLS.
@@ -51,6 +53,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "for tests only")]
 
+mod allocation;
 #[cfg(feature = "certificates")]
 mod certificates;
 mod connection;
@@ -59,6 +62,7 @@ mod coordinator;
 mod delivery;
 mod events;
 mod external;
+mod file_limit;
 pub mod fixtures;
 mod folder;
 mod gate;
@@ -77,11 +81,13 @@ mod store;
 mod wait;
 mod wire;
 
+pub use allocation::{CountingAllocator, Usage, measure_memory};
 #[cfg(feature = "certificates")]
 pub use certificates::{TestAuthority, TestCertificate, self_signed};
 #[cfg(feature = "server")]
 pub use coordinator::TestServer;
 pub use external::{corpus, mcp_python};
+pub use file_limit::raise_file_limit;
 pub use folder::{TestFolder, unique_number};
 pub use gate::Gate;
 pub use grandchild::Grandchild;

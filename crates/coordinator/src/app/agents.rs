@@ -27,10 +27,11 @@ impl App {
         let files = self.registry().files();
         let mut views: Vec<AgentView> =
             files.agents.iter().map(|(name, file)| from_file(name, file)).collect();
-        for named in self.store().entries(RegistryKind::Agents).await.map_err(errors::store)? {
-            if !files.agents.contains_key(&named.name) {
-                views.push(from_store(named));
-            }
+        let mut saved = self.store().entries(RegistryKind::Agents).await.map_err(errors::store)?;
+        saved.retain(|named| !files.agents.contains_key(&named.name));
+        if !saved.is_empty() {
+            let read = || saved.into_iter().map(from_store).collect::<Vec<_>>();
+            views.extend(self.inner.check_pool.run(read).await?);
         }
         for name in shipped_names() {
             if !views.iter().any(|view| view.name == name) {
@@ -55,7 +56,11 @@ impl App {
             return Ok(from_file(name, file));
         }
         let named = self.store().entry(RegistryKind::Agents, name).await.map_err(errors::store)?;
-        match named.map(from_store).or_else(|| from_shipped(name)) {
+        let saved = match named {
+            Some(named) => Some(self.inner.check_pool.run(|| from_store(named)).await?),
+            None => None,
+        };
+        match saved.or_else(|| from_shipped(name)) {
             Some(view) => Ok(view),
             None => Err(self.no_agent(name).await?),
         }
@@ -72,9 +77,13 @@ impl App {
             })?;
             return self.with_named_schemas(blueprint).await;
         }
-        let view = self.agent_view(name).await?;
-        let blueprint = view.blueprint().unwrap_or_default();
-        match serde_json::from_value(blueprint) {
+        let saved = self.store().entry(RegistryKind::Agents, name).await.map_err(errors::store)?;
+        let blueprint = match (saved, shipped(name).and_then(|shipped| shipped.result.ok())) {
+            (Some(named), _) => serde_json::from_str(&named.text),
+            (None, Some(checked)) => Ok(checked.blueprint),
+            (None, None) => return Err(self.no_agent(name).await?),
+        };
+        match blueprint {
             Ok(blueprint) => self.with_named_schemas(Arc::new(blueprint)).await,
             Err(error) => {
                 Err(Error::new(Code::Internal, format!("cannot parse the stored agent `{name}`: {error}")))
@@ -167,8 +176,10 @@ impl App {
     /// # Errors
     /// Returns `InvalidAgent`, `AgentExists`, `ManagedByFile` or `Forbidden`.
     pub async fn create_agent(&self, definition: &Value) -> Result<AgentView, Error> {
-        let Checked { blueprint, .. } =
-            check(&without_view_members(definition), None).map_err(|problems| invalid(&problems))?;
+        let Checked { blueprint, .. } = self
+            .check_agent(without_view_members(definition), None)
+            .await?
+            .map_err(|problems| invalid(&problems))?;
         self.authorize_agent(&blueprint)?;
         self.check_named_schemas(&blueprint).await?;
         if is_reserved_name(&blueprint.name) {
@@ -251,8 +262,8 @@ impl App {
         }
         let mut definition: Value = serde_json::from_str(&named.text).unwrap_or_default();
         merge(&mut definition, changes);
-        let Checked { blueprint, .. } =
-            check(&definition, Some(name)).map_err(|problems| invalid(&problems))?;
+        let checked = self.check_agent(definition, Some(name.to_owned())).await?;
+        let Checked { blueprint, .. } = checked.map_err(|problems| invalid(&problems))?;
         if blueprint.name != name {
             let message = format!("cannot rename agent `{name}` to `{}`; create a new agent", blueprint.name);
             return Err(Error::new(Code::InvalidRequest, message));
@@ -298,9 +309,21 @@ impl App {
         }
     }
 
+    /// Checks a blueprint on the threads for checks, because it compiles the schemas.
+    async fn check_agent(
+        &self,
+        definition: Value,
+        name: Option<String>,
+    ) -> Result<Result<Checked, Problems>, Error> {
+        self.inner.check_pool.run(move || check(&definition, name.as_deref())).await
+    }
+
     /// Checks a blueprint without saving it.
-    pub fn validate_agent(&self, definition: &Value) -> Verdict {
-        match check(&without_view_members(definition), None) {
+    ///
+    /// # Errors
+    /// Returns `RateLimited` if too many checks wait.
+    pub async fn validate_agent(&self, definition: &Value) -> Result<Verdict, Error> {
+        Ok(match self.check_agent(without_view_members(definition), None).await? {
             Ok(checked) => {
                 let warnings = checked.warnings.iter().map(problem).collect();
                 Verdict { valid: true, errors: Vec::new(), warnings }
@@ -310,7 +333,7 @@ impl App {
                 errors: problems.list.iter().map(problem).collect(),
                 warnings: Vec::new(),
             },
-        }
+        })
     }
 
     fn refuse_managed_by_file(&self, name: &str) -> Result<(), Error> {

@@ -24,11 +24,6 @@ impl App {
             (None, Some(name)) => Some(self.registered_schema(&name).await?),
             (None, None) => None,
         };
-        let schema =
-            source.map(|source| self.inner.schemas.compile(&source)).transpose().map_err(|error| {
-                let details = json!({"path": errors::schema_path(&error), "reason": error.to_string()});
-                Error::new(Code::InvalidSchema, format!("invalid schema: {error}")).with(details)
-            })?;
         let requested = request.options.unwrap_or_default();
         let mut options = Options { mode: Mode::Strict, ..Options::default() };
         if requested.validation_mode == Some(ValidationMode::Lenient) {
@@ -36,13 +31,13 @@ impl App {
         }
         options.extract_json = requested.extract_json.unwrap_or(options.extract_json);
         options.strict_json_only = requested.strict_json_only.unwrap_or(options.strict_json_only);
-        // Large texts take a while, so they must not block the async runtime.
-        let text = request.text;
-        let outcome = tokio::task::spawn_blocking(move || {
-            extract(&text, schema.as_ref(), &options).with_extra_rules(schema.as_ref())
-        })
-        .await;
-        let outcome = outcome.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
+        let (app, text) = (self.clone(), request.text);
+        let check = move || {
+            let schema = source.map(|source| app.inner.schemas.compile(&source)).transpose();
+            let schema = schema.map_err(|error| errors::invalid_schema(&error))?;
+            Ok::<Outcome, Error>(extract(&text, schema.as_ref(), &options).with_extra_rules(schema.as_ref()))
+        };
+        let outcome = self.inner.check_pool.run(check).await??;
         Ok(match outcome {
             Outcome::Valid(found) => CheckView {
                 valid: true,

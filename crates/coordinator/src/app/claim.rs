@@ -108,7 +108,11 @@ impl App {
         let mut commands = Vec::new();
         let agents = match start.map(|event| (event.at, serde_json::from_str::<RunStartParts>(&event.body))) {
             Some((at, Ok(RunStartParts { blueprint, contract }))) => {
-                if let Ok(schema) = contract.map(|contract| self.compiled(&contract)).transpose() {
+                let schema = match contract {
+                    Some(contract) => self.compiled(contract).await.map(Some),
+                    None => Ok(None),
+                };
+                if let Ok(schema) = schema {
                     let response_type = blueprint.response_type;
                     self.inner
                         .run_start_cache

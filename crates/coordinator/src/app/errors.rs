@@ -31,11 +31,20 @@ pub(super) fn contract(error: &slipform_agents::Error) -> Error {
     }
 }
 
+/// The error for a schema that a caller sent and that cannot be used.
+pub(super) fn invalid_schema(error: &slipform_schema::Error) -> Error {
+    let details = json!({"path": schema_path(error), "reason": error.to_string()});
+    Error::new(Code::InvalidSchema, format!("invalid schema: {error}")).with(details)
+}
+
 /// Returns the JSONPath of a schema error.
 pub(super) fn schema_path(error: &slipform_schema::Error) -> String {
     use slipform_schema::Error as E;
     match error {
-        E::Invalid { path, .. } | E::Reference { path, .. } | E::Cycle { path } => path.clone(),
+        E::Invalid { path, .. }
+        | E::Reference { path, .. }
+        | E::Cycle { path }
+        | E::TooMuchMemory { path, .. } => path.clone(),
         E::TooLarge { .. } => "$".to_owned(),
     }
 }

@@ -144,12 +144,20 @@ impl App {
         let Ok(RunStartParts { blueprint, contract }) = serde_json::from_str(&start.body) else {
             return Err(Error::new(Code::Internal, format!("run {run} has no `run_start`")));
         };
-        let schema = contract.map(|contract| self.compiled(&contract)).transpose()?;
+        let schema = match contract {
+            Some(contract) => Some(self.compiled(contract).await?),
+            None => None,
+        };
         Ok(Start { at: start.at, schema, response_type: blueprint.response_type })
     }
 
-    pub(super) fn compiled(&self, contract: &Contract) -> Result<Schema, Error> {
-        let schema = self.inner.schemas.compile_known(&contract.hash, &contract.schema);
+    /// Returns the compiled schema of a contract.
+    pub(super) async fn compiled(&self, contract: Contract) -> Result<Schema, Error> {
+        if let Some(schema) = self.inner.schemas.known(&contract.hash, &contract.schema) {
+            return Ok(schema);
+        }
+        let app = self.clone();
+        let schema = self.inner.runner_pool.run(move || app.inner.schemas.compile(&contract.schema)).await?;
         schema.map_err(|error| Error::new(Code::Internal, error.to_string()))
     }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use slipform_api::{Code, Error, Problem, SchemaRequest, SchemaSummary, SchemaView, Verdict};
-use slipform_schema::{Schema, Shipped, Warning, lint, shipped};
+use slipform_schema::{Schema, Shipped, Warning, lint, schema_hash, shipped};
 use slipform_store::{RegistryEntry, RegistryKind};
 use slipform_types::timestamp;
 
@@ -48,7 +48,8 @@ impl App {
             }
         };
         let view = view.ok_or_else(|| errors::no_schema(name))?;
-        let warnings = warnings_of(&view.schema);
+        let schema = view.schema.clone();
+        let warnings = self.inner.check_pool.run(move || warnings_of(&schema)).await?;
         Ok(SchemaView { warnings, ..view })
     }
 
@@ -83,10 +84,9 @@ impl App {
             let message = format!("schema `{name}` comes with the program; use another name");
             return Err(Error::new(Code::SchemaExists, message));
         }
-        Schema::compile(&request.schema).map_err(|error| {
-            let details = json!({"path": errors::schema_path(&error), "reason": error.to_string()});
-            Error::new(Code::InvalidSchema, format!("invalid schema: {error}")).with(details)
-        })?;
+        let schema = request.schema.clone();
+        let compiled = self.inner.check_pool.run(move || Schema::compile(&schema).map(drop)).await?;
+        compiled.map_err(|error| errors::invalid_schema(&error))?;
         let text = request.schema.to_string();
         let description = request.description.as_deref();
         let added = self.store().add_described(RegistryKind::Schemas, name, &text, description).await;
@@ -115,9 +115,13 @@ impl App {
     }
 
     /// Checks a schema without registering it.
-    pub fn validate_schema(&self, schema: &Value) -> Verdict {
-        match Schema::compile(schema) {
-            Ok(_) => Verdict { valid: true, errors: Vec::new(), warnings: warnings_of(schema) },
+    ///
+    /// # Errors
+    /// Returns `RateLimited` if too many checks wait.
+    pub async fn validate_schema(&self, schema: &Value) -> Result<Verdict, Error> {
+        let schema = schema.clone();
+        let check = move || match Schema::compile(&schema) {
+            Ok(_) => Verdict { valid: true, errors: Vec::new(), warnings: warnings_of(&schema) },
             Err(error) => Verdict {
                 valid: false,
                 errors: vec![Problem {
@@ -127,7 +131,8 @@ impl App {
                 }],
                 warnings: Vec::new(),
             },
-        }
+        };
+        self.inner.check_pool.run(check).await
     }
 
     fn refuse_schema_file(&self, name: &str) -> Result<(), Error> {
@@ -162,7 +167,8 @@ fn from_store(named: RegistryEntry) -> SchemaView {
     SchemaView {
         description: named.description.or_else(|| own_description(&schema)),
         source: "api".to_owned(),
-        hash: Schema::compile(&schema).ok().map(|schema| schema.hash().to_owned()),
+        // It compiled when it was saved.
+        hash: Some(schema_hash(&schema)),
         problems: shadow_warning(&named.name, &schema).map(Problem::of_whole).into_iter().collect(),
         warnings: Vec::new(),
         name: named.name,

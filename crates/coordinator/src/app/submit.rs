@@ -159,7 +159,10 @@ impl App {
         project_dir: Option<String>,
     ) -> Result<Draft, Error> {
         let parameters = parameters::with_defaults(&blueprint, parameters);
-        parameters::check_with(&self.inner.schemas, &blueprint, &parameters).map_err(|invalid| {
+        let (app, checked, given) = (self.clone(), blueprint.clone(), parameters.clone());
+        let check = move || parameters::check_with(&app.inner.schemas, &checked, &given);
+        let checked = self.with_compiled(blueprint.parameters_schema.as_ref(), check).await?;
+        checked.map_err(|invalid| {
             let details = serde_json::to_value(&invalid).unwrap_or_default();
             Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
         })?;
@@ -255,8 +258,26 @@ impl App {
             None => None,
         };
         let request = ContractRequest { schema: input.schema.clone(), named, options: input.options.clone() };
-        let contract = resolve_with(&self.inner.schemas, blueprint, &request, &self.options().defaults);
+        let own = blueprint.output_schema.as_ref().or(request.schema.as_ref());
+        let named = request.named.as_ref().map(|(_, schema)| schema);
+        let schema = own.or(named).or(blueprint.default_output_schema.as_ref()).cloned();
+        let (app, blueprint) = (self.clone(), blueprint.clone());
+        let resolve = move || resolve_with(&app.inner.schemas, &blueprint, &request, &app.options().defaults);
+        let contract = self.with_compiled(schema.as_ref(), resolve).await?;
         Ok(contract.map_err(|error| errors::contract(&error))?.map(Arc::new))
+    }
+
+    /// Runs a check that compiles `schema`: at once if the schema is cached or absent, otherwise on the threads for
+    /// checks.
+    async fn with_compiled<T: Send + 'static>(
+        &self,
+        schema: Option<&Value>,
+        check: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        if schema.is_none_or(|schema| self.inner.schemas.cached(schema).is_some()) {
+            return Ok(check());
+        }
+        self.inner.check_pool.run(check).await
     }
 
     /// Submits a resolved run to the store.

@@ -105,6 +105,6 @@ pub(super) async fn delete(
 pub(super) async fn validate(
     CallerApp(app): CallerApp,
     ValidJson(definition): ValidJson<Value>,
-) -> Json<Verdict> {
-    Json(app.validate_agent(&definition))
+) -> Result<Json<Verdict>, ErrorResponse> {
+    Ok(Json(app.validate_agent(&definition).await?))
 }

@@ -58,6 +58,6 @@ pub(super) async fn remove(
 pub(super) async fn validate(
     CallerApp(app): CallerApp,
     ValidJson(request): ValidJson<ValidateSchemaRequest>,
-) -> Json<Verdict> {
-    Json(app.validate_schema(&request.schema))
+) -> Result<Json<Verdict>, ErrorResponse> {
+    Ok(Json(app.validate_schema(&request.schema).await?))
 }
