@@ -27,6 +27,7 @@ mod limits;
 mod openapi;
 mod operations;
 mod origin;
+mod places;
 mod router;
 mod runner;
 mod runs;

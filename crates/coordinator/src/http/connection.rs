@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::{Uri, header};
 use axum::response::IntoResponse as _;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -14,11 +15,13 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use slipform_api::{Code, Error};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::context::Context;
 use super::errors::{ErrorResponse, RETRY_AFTER_SECONDS};
+use super::limits::is_runner_request;
 use super::{catch_panic, guard};
 
 /// Maximum size of a request head.
@@ -27,9 +30,32 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Time limit for sending a rejection.
 const REJECT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The requests that a connection may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// All requests.
+    Any,
+    /// Only those of runners and health checks, because the connections for others are in use.
+    Reserved,
+}
+
+impl Use {
+    fn check(self, uri: &Uri) -> Result<(), Error> {
+        if self == Use::Any || is_runner_request(uri) || matches!(uri.path(), "/healthz" | "/readyz") {
+            return Ok(());
+        }
+        Err(Error::new(Code::Unavailable, "too many connections; retry in a moment"))
+    }
+}
+
 /// Serves requests until the connection closes or the server shuts down.
-pub(super) async fn serve<S>(stream: S, peer: SocketAddr, context: Arc<Context>, router: Router)
-where
+pub(super) async fn serve<S>(
+    stream: S,
+    peer: SocketAddr,
+    allowed: Use,
+    context: Arc<Context>,
+    router: Router,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let options = &context.options;
@@ -40,6 +66,10 @@ where
         move |request: Request<Incoming>| {
             let (context, router) = (context.clone(), router.clone());
             let answered = async move {
+                if let Err(error) = allowed.check(request.uri()) {
+                    let close = [(header::CONNECTION, "close")];
+                    return (close, ErrorResponse(error)).into_response();
+                }
                 match guard::admit(&context, peer.ip(), request).await {
                     // The router's error type is `Infallible`.
                     Ok(request) => router.call(request).await.unwrap_or_else(|never| match never {}),

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::Uri;
 use slipform_api::{Code, Error};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 
 use super::guard::Requester;
+use super::limits::is_runner_request;
+use super::places::Places;
 use super::server::ServerOptions;
 use super::tokens::Tokens;
 use crate::app::App;
@@ -20,22 +23,37 @@ pub(super) struct Context {
     pub(super) app: App,
     pub(super) options: ServerOptions,
     pub(super) tokens: Tokens,
-    /// Permits for short requests.
-    requests: Arc<Semaphore>,
-    /// Separate permits for runners, so that many callers cannot block heartbeats.
-    runners: Arc<Semaphore>,
-    /// Permits for reading bodies.
-    bodies: Arc<Semaphore>,
+    callers: Budget,
+    /// A separate budget, so that many callers cannot block heartbeats.
+    runners: Budget,
     draining: watch::Sender<bool>,
+}
+
+/// What the requests of callers, or those of runners, may use at once.
+#[derive(Debug)]
+pub(super) struct Budget {
+    /// Places for short requests.
+    pub(super) requests: Places,
+    /// Places for reading bodies.
+    pub(super) bodies: Places,
+    /// One permit for each kibibyte of bodies in memory.
+    pub(super) body_kib: Arc<Semaphore>,
+}
+
+impl Budget {
+    fn new(requests: usize, body_bytes: usize) -> Budget {
+        let (requests, bodies) = (Places::new(requests), Places::new(requests));
+        Budget { requests, bodies, body_kib: Arc::new(Semaphore::new(body_bytes / 1_024)) }
+    }
 }
 
 impl Context {
     pub(super) fn new(app: App, options: ServerOptions) -> Arc<Context> {
-        let permits = || Arc::new(Semaphore::new(options.max_requests));
-        let (requests, runners, bodies) = (permits(), permits(), permits());
+        let budget = || Budget::new(options.max_requests, options.max_body_bytes_in_flight);
+        let (callers, runners) = (budget(), budget());
         let draining = watch::Sender::new(false);
         let tokens = Tokens::new(options.admin_token.as_deref());
-        Arc::new(Context { app, options, tokens, requests, runners, bodies, draining })
+        Arc::new(Context { app, options, tokens, callers, runners, draining })
     }
 
     /// Returns the app with the authority of the request's sender.
@@ -46,19 +64,9 @@ impl Context {
         }
     }
 
-    /// Acquires a permit for a request.
-    pub(super) fn acquire(&self) -> Result<OwnedSemaphorePermit, Error> {
-        try_acquire(&self.requests)
-    }
-
-    /// Acquires a permit for a runner's request.
-    pub(super) fn acquire_runner(&self) -> Result<OwnedSemaphorePermit, Error> {
-        try_acquire(&self.runners)
-    }
-
-    /// Acquires a permit for reading a body.
-    pub(super) fn acquire_body(&self) -> Result<OwnedSemaphorePermit, Error> {
-        try_acquire(&self.bodies)
+    /// Returns the budget that a request belongs to.
+    pub(super) fn budget(&self, uri: &Uri) -> &Budget {
+        if is_runner_request(uri) { &self.runners } else { &self.callers }
     }
 
     /// Applies the request timeout.
@@ -78,8 +86,7 @@ impl Context {
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         self.with_timeout(async {
-            // The semaphore is never closed.
-            let _permit = self.requests.acquire().await;
+            let _permit = self.callers.requests.wait().await;
             work.await
         })
         .await
@@ -99,13 +106,6 @@ impl Context {
         // Cannot fail, because `self` holds the sender.
         let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
     }
-}
-
-fn try_acquire(permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Error> {
-    permits.clone().try_acquire_owned().map_err(|_| {
-        let message = "too many concurrent requests; retry in a moment";
-        Error::new(Code::RateLimited, message)
-    })
 }
 
 /// The error for a timeout. The operation may still have taken effect.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use slipform_api::{Code, Error};
@@ -16,7 +16,8 @@ use slipform_types::{RunId, SessionId};
 use super::context::Context;
 use super::errors::ErrorResponse;
 use super::guard::Requester;
-use super::limits::is_runner_request;
+use super::limits::{BodyMemory, is_runner_request};
+use super::places::Peer;
 use crate::app::App;
 
 /// Time limit for receiving a body.
@@ -53,13 +54,17 @@ impl<T: DeserializeOwned> FromRequest<Arc<Context>> for ValidJson<T> {
             let message = "the body must be JSON; send the header `Content-Type: application/json`";
             return Err(ErrorResponse::new(Code::UnsupportedMediaType, message));
         }
-        let _permit = context.acquire_body()?;
+        let budget = context.budget(request.uri());
+        let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Local);
+        let _place = budget.bodies.take(peer)?;
+        let memory = request.extensions().get::<BodyMemory>().cloned().unwrap_or_default();
         let limit = if is_runner_request(request.uri()) {
             context.options.max_runner_body_bytes
         } else {
             context.options.max_body_bytes
         };
-        let bytes = tokio::time::timeout(BODY_TIMEOUT, read(request.into_body(), limit)).await;
+        let reading = read(request.into_body(), limit, |bytes| memory.grow_to(bytes, &budget.body_kib));
+        let bytes = tokio::time::timeout(BODY_TIMEOUT, reading).await;
         let bytes = bytes
             .unwrap_or_else(|_| Err(Error::new(Code::InvalidRequest, "timed out receiving the body")))?;
         // Derived `Deserialize` also accepts arrays, in the order of the fields; the API does not.
@@ -72,17 +77,33 @@ impl<T: DeserializeOwned> FromRequest<Arc<Context>> for ValidJson<T> {
     }
 }
 
-async fn read(mut body: Body, limit: usize) -> Result<Bytes, Error> {
-    match Limited::new(&mut body, limit).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
+/// Reads a body of up to `limit` bytes. Memory is reserved for what has arrived, so that a body that is announced
+/// but not sent takes none.
+async fn read(
+    mut body: Body,
+    limit: usize,
+    grow_to: impl Fn(usize) -> Result<(), Error>,
+) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame
+            .map_err(|error| Error::new(Code::InvalidRequest, format!("the body is incomplete: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let refused = if bytes.len() + data.len() > limit {
+            let message = format!("the body exceeds the limit of {limit} bytes");
+            Some(Error::new(Code::PayloadTooLarge, message).with(json!({"max_bytes": limit})))
+        } else {
+            grow_to(bytes.len() + data.len()).err()
+        };
+        if let Some(refused) = refused {
+            drop((bytes, data));
             let discard = async { while let Some(Ok(_)) = body.frame().await {} };
             let _ = tokio::time::timeout(DISCARD_TIMEOUT, discard).await;
-            let message = format!("the body exceeds the limit of {limit} bytes");
-            Err(Error::new(Code::PayloadTooLarge, message).with(json!({"max_bytes": limit})))
+            return Err(refused);
         }
-        Err(error) => Err(Error::new(Code::InvalidRequest, format!("the body is incomplete: {error}"))),
+        bytes.extend_from_slice(&data);
     }
+    Ok(bytes)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

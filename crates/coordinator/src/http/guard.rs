@@ -8,7 +8,8 @@ use axum::http::{HeaderMap, Method, Request, header};
 use slipform_api::{Code, Error};
 
 use super::context::Context;
-use super::origin;
+use super::origin::{self, Scheme};
+use super::places::Peer;
 use crate::app::{Grant, Scope};
 
 /// Maximum interval between token checks of an open stream. The token cache makes it one query for all
@@ -52,7 +53,8 @@ pub(super) async fn admit<B>(
     mut request: Request<B>,
 ) -> Result<Request<B>, Error> {
     if !context.options.needs_token {
-        origin::check(request.uri(), request.headers())?;
+        let scheme = if context.options.tls.is_some() { Scheme::Https } else { Scheme::Http };
+        origin::check(scheme, request.uri(), request.headers())?;
     }
     let required = required_scope(request.method(), request.uri().path());
     let token = bearer(request.headers()).map(|token| token.map(str::to_owned));
@@ -62,7 +64,15 @@ pub(super) async fn admit<B>(
         Ok(Some(token)) => Some(context.tokens.grant(&context.app, &token, peer).await),
         Err(error) => Some(Err(error)),
     };
+    // A token that is not valid names no peer: its sender could send others.
+    let is_valid = matches!(grant, Some(Ok(_)));
+    let peer = match (&request_token.0, is_valid) {
+        (Some(token), true) => Peer::of_token(token),
+        _ if !context.options.needs_token => Peer::Local,
+        _ => Peer::of_address(peer),
+    };
     let requester = requester(context, required, grant)?;
+    request.extensions_mut().insert(peer);
     request.extensions_mut().insert(request_token);
     request.extensions_mut().insert(requester);
     Ok(request)

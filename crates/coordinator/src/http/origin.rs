@@ -7,14 +7,25 @@ use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use slipform_api::{Code, Error};
 
 /// The scheme that the server itself speaks.
-const OWN_SCHEME: &str = "http://";
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Scheme {
+    Http,
+    Https,
+}
 
-/// The port that browsers leave out of an origin with [`OWN_SCHEME`].
-const DEFAULT_PORT: &str = "80";
+impl Scheme {
+    /// The beginning of origins with this scheme, and the port that browsers leave out of them.
+    fn prefix_and_port(self) -> (&'static str, &'static str) {
+        match self {
+            Scheme::Http => ("http://", "80"),
+            Scheme::Https => ("https://", "443"),
+        }
+    }
+}
 
 /// Accepts requests that name a loopback host and carry no `Origin`, or that of the server itself. Other local servers
 /// show pages that are not ours.
-pub(super) fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Error> {
+pub(super) fn check(scheme: Scheme, uri: &Uri, headers: &HeaderMap) -> Result<(), Error> {
     let hosts = headers.get_all(header::HOST).iter().map(HeaderValue::to_str);
     let named: Vec<_> = hosts.chain(uri.authority().map(|authority| Ok(authority.as_str()))).collect();
     let is_ours = |host: &Result<&str, _>| host.as_ref().is_ok_and(|host| is_loopback(host));
@@ -25,7 +36,7 @@ pub(super) fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Error> {
     }
     for origin in headers.get_all(header::ORIGIN) {
         let is_own = |host: &Result<&str, _>| {
-            host.as_ref().is_ok_and(|host| origin.to_str().is_ok_and(|origin| is_own_origin(origin, host)))
+            host.as_ref().is_ok_and(|host| origin.to_str().is_ok_and(|origin| is_own_origin(scheme, origin, host)))
         };
         if !named.iter().all(is_own) {
             let message = "the request comes from a page of another site; without tokens only pages of this server are \
@@ -37,11 +48,12 @@ pub(super) fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Error> {
 }
 
 /// Whether an origin is that of the server, which the request names as `host` or `host:port`.
-fn is_own_origin(origin: &str, authority: &str) -> bool {
-    let Some(origin) = origin.strip_prefix(OWN_SCHEME) else { return false };
+fn is_own_origin(scheme: Scheme, origin: &str, authority: &str) -> bool {
+    let (prefix, default_port) = scheme.prefix_and_port();
+    let Some(origin) = origin.strip_prefix(prefix) else { return false };
     let (host, port) = split(origin);
     let (own_host, own_port) = split(authority);
-    host.eq_ignore_ascii_case(own_host) && port.unwrap_or(DEFAULT_PORT) == own_port.unwrap_or(DEFAULT_PORT)
+    host.eq_ignore_ascii_case(own_host) && port.unwrap_or(default_port) == own_port.unwrap_or(default_port)
 }
 
 /// Splits `host` or `host:port`.
@@ -119,7 +131,7 @@ mod tests {
             "http://127.0.0.1:8765",
             "http://localhost:8765.example.org",
         ] {
-            assert!(!is_own_origin(origin, host), "{origin}");
+            assert!(!is_own_origin(scheme, origin, host), "{origin}");
         }
     }
 }

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use slipform_api::{Code, Error, ErrorBody, RunCreated, RunPage, RunRequest, RunView, RunsQuery, WaitQuery};
 use slipform_types::{ExecutionMode, RunId};
 
 use super::context::{Context, Shared};
 use super::errors::ErrorResponse;
 use super::extract::{CallerApp, RunIdPath, ValidJson, ValidQuery};
+use super::places::Peer;
 use crate::app::App;
 
 /// Maximum time that a caller may wait.
@@ -41,6 +42,8 @@ const SYNC_WAIT: Duration = Duration::from_secs(300);
 pub(super) async fn submit(
     State(context): Shared,
     CallerApp(app): CallerApp,
+    Extension(peer): Extension<Peer>,
+    uri: Uri,
     headers: HeaderMap,
     ValidQuery(query): ValidQuery<WaitQuery>,
     ValidJson(request): ValidJson<RunRequest>,
@@ -49,7 +52,7 @@ pub(super) async fn submit(
     let is_sync = request.execution_mode == ExecutionMode::Sync;
     let key = idempotency_key(&headers)?;
     let created = {
-        let _permit = context.acquire()?;
+        let _place = context.budget(&uri).requests.take(peer)?;
         context.with_timeout(app.submit(request, key)).await?
     };
     let wait = match (wait, is_sync) {

@@ -12,7 +12,9 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::connection::Use;
 use super::context::Context;
+use super::places::{Peer, Places};
 use super::tls::{Tls, TlsFiles};
 use super::{connection, router, tls};
 use crate::app::App;
@@ -30,6 +32,12 @@ const CONNECTIONS_MAX: usize = 4_096;
 /// Maximum number of concurrent short requests. More would only queue for the database without the callers
 /// knowing.
 const REQUESTS_MAX: usize = 512;
+
+/// The part of the connections that is kept for runners and health checks when all others are in use.
+const RESERVED_DIVISOR: usize = 16;
+
+/// Maximum number of bytes of bodies in memory, for callers and for runners each. Requests beyond it are refused.
+const BODY_BYTES_IN_FLIGHT_MAX: usize = 256 * 1024 * 1024;
 
 /// Maximum number of concurrent rejections. Further connections are closed without a response.
 const REJECTIONS_MAX: usize = 64;
@@ -67,6 +75,8 @@ pub struct ServerOptions {
     pub max_body_bytes: usize,
     /// Maximum size of a runner's request body.
     pub max_runner_body_bytes: usize,
+    /// Maximum number of bytes of bodies in memory, for callers and for runners each.
+    pub max_body_bytes_in_flight: usize,
     /// Maximum number of connections.
     pub max_connections: usize,
     /// Maximum number of concurrent short requests.
@@ -107,6 +117,7 @@ impl ServerOptions {
             tls: None,
             max_body_bytes: BODY_BYTES_MAX,
             max_runner_body_bytes: RUNNER_BODY_BYTES_MAX,
+            max_body_bytes_in_flight: BODY_BYTES_IN_FLIGHT_MAX,
             max_connections: CONNECTIONS_MAX,
             max_requests: REQUESTS_MAX,
             header_timeout: HEADER_TIMEOUT,
@@ -171,7 +182,9 @@ impl Bound {
     /// closes the remaining connections after the time limit.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Bound { listener, tls, context, router, .. } = self;
-        let permits = Arc::new(Semaphore::new(context.options.max_connections));
+        let reserved = context.options.max_connections / RESERVED_DIVISOR;
+        let places = Places::new(context.options.max_connections - reserved);
+        let reserved = Places::new(reserved);
         let rejections = Arc::new(Semaphore::new(REJECTIONS_MAX));
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);
@@ -185,11 +198,15 @@ impl Bound {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            if let Ok(permit) = permits.clone().try_acquire_owned() {
-                let served = tls::serve(tls.clone(), stream, peer, context.clone(), router.clone());
+            // Proxies connect from this machine for many clients.
+            let holder = if peer.ip().is_loopback() { Peer::Local } else { Peer::of_address(peer.ip()) };
+            let place = places.take(holder).map(|place| (place, Use::Any));
+            let place = place.or_else(|_| reserved.take(holder).map(|place| (place, Use::Reserved)));
+            if let Ok((place, allowed)) = place {
+                let served = tls::serve(tls.clone(), stream, peer, allowed, context.clone(), router.clone());
                 connections.spawn(async move {
                     served.await;
-                    drop(permit);
+                    drop(place);
                 });
             } else if tls.is_none()
                 && let Ok(permit) = rejections.clone().try_acquire_owned()

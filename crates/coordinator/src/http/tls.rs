@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::connection;
+use super::connection::{self, Use};
 use super::context::Context;
 use super::write_timeout::WriteTimeout;
 
@@ -120,6 +120,7 @@ pub(super) async fn serve(
     tls: Option<Arc<Tls>>,
     stream: TcpStream,
     peer: SocketAddr,
+    allowed: Use,
     context: Arc<Context>,
     router: Router,
 ) {
@@ -127,7 +128,7 @@ pub(super) async fn serve(
     let _ = stream.set_nodelay(true);
     let write_timeout = context.options.write_timeout;
     let Some(tls) = tls else {
-        return connection::serve(WriteTimeout::new(stream, write_timeout), peer, context, router).await;
+        return connection::serve(WriteTimeout::new(stream, write_timeout), peer, allowed, context, router).await;
     };
     let limit = HANDSHAKE_TIMEOUT.min(context.options.header_timeout);
     let accepted = tokio::select! {
@@ -135,7 +136,7 @@ pub(super) async fn serve(
         () = context.drain_started() => None,
     };
     if let Some(stream) = accepted {
-        connection::serve(stream, peer, context, router).await;
+        connection::serve(stream, peer, allowed, context, router).await;
     }
 }
 

@@ -5,6 +5,7 @@ mod access;
 mod both_apis;
 mod check;
 mod drain;
+mod exhaustion;
 mod leases;
 mod limits;
 mod malformed;
