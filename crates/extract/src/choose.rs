@@ -43,12 +43,9 @@ pub(crate) fn candidates(mut found: Vec<Found>, has_schema: bool) -> Vec<Candida
             return vec![list(found, best)];
         }
     }
-    let listed: Vec<Found> = if has_schema {
-        found.iter().filter(|found| found.confidence == best).cloned().collect()
-    } else {
-        Vec::new()
-    };
-    let list = (listed.len() > 1).then(|| list(listed, best));
+    let is_best = |found: &&Found| found.confidence == best;
+    let list = (found.iter().filter(is_best).count() > 1)
+        .then(|| list(found.iter().filter(is_best).cloned().collect(), best));
     let mut all: Vec<Candidate> =
         found.into_iter().map(|found| Candidate::from_document(found.document, found.confidence)).collect();
     // The sort is stable, so candidates of equal confidence stay in text order.
@@ -145,7 +142,12 @@ fn cheapest_coerced(tried: &[Candidate], schema: &Schema, below: Option<u32>) ->
             continue;
         }
         let Some((value, repairs)) = coerce(&candidate.value, &shape, &mut steps_left) else { continue };
-        let mut coerced = Candidate { value, ..candidate.clone() };
+        let mut coerced = Candidate {
+            value,
+            repairs: candidate.repairs.clone(),
+            confidence: candidate.confidence,
+            depth: candidate.depth,
+        };
         for repair in repairs.list {
             coerced.repairs.push(repair);
         }

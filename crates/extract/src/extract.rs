@@ -5,6 +5,7 @@ use slipform_schema::{Schema, Shape, Types};
 
 use crate::choose::{self, Candidate};
 use crate::coerce::is_grouped;
+use crate::memory;
 use crate::options::{Mode, Options};
 use crate::outcome::{Extraction, Outcome, violation};
 use crate::parse::{self, Repairs, excerpt};
@@ -19,6 +20,20 @@ pub fn extract(text: &str, schema: Option<&Schema>, options: &Options) -> Outcom
     if text.len() > options.text_bytes_max {
         return Outcome::TooLong { bytes: text.len(), limit: options.text_bytes_max };
     }
+    let limit = memory::limit(text.len());
+    let (outcome, is_exceeded) = memory::within(limit, || extract_within(text, schema, options, limit));
+    if is_exceeded { too_many_values(limit) } else { outcome }
+}
+
+/// The part of the memory limit that the values of one document may take if they are copied: to coerce them.
+const COPIED_DIVISOR: usize = 5;
+
+/// The part of the memory limit that all documents in a text may take with a schema. They are copied: each is a
+/// candidate, and all together are one.
+const FOUND_DIVISOR: usize = 5;
+
+/// Extracts with a memory budget of `limit` bytes.
+fn extract_within(text: &str, schema: Option<&Schema>, options: &Options, limit: usize) -> Outcome {
     if options.strict_json_only {
         return match exact(text, text, schema) {
             Outcome::NotFound { .. } if is_json_in_text(text) => {
@@ -48,6 +63,13 @@ pub fn extract(text: &str, schema: Option<&Schema>, options: &Options) -> Outcom
         });
     }
     if let Some(parsed) = whole {
+        let used = limit - memory::left();
+        if let Some(schema) = schema.filter(|_| used > limit / COPIED_DIVISOR) {
+            // Neither coerced nor explained in full, which would take as much memory again.
+            let violations = schema.first_violation(&parsed.value);
+            let candidate = Extraction { value: parsed.value, repairs: Vec::new() };
+            return Outcome::Invalid { candidate, violations };
+        }
         let candidate = Candidate {
             value: parsed.value,
             repairs: Repairs::default(),
@@ -58,7 +80,23 @@ pub fn extract(text: &str, schema: Option<&Schema>, options: &Options) -> Outcom
         candidates.extend(text_candidate(text, schema, options.mode, true));
         return decide(candidates, false, schema, options).unwrap_or_else(|| not_found(bare));
     }
+    if memory::is_exceeded() {
+        return not_found(bare);
+    }
+    memory::restore(if schema.is_some() { limit / FOUND_DIVISOR } else { limit });
     search(text.trim_start_matches('\u{feff}'), schema, options)
+}
+
+/// Returns the outcome for a text whose values need more memory than allowed. No part of it stands for the whole.
+fn too_many_values(limit: usize) -> Outcome {
+    let message = format!(
+        "the JSON has more values than fit into the {} MiB allowed for a text of this length; send fewer values",
+        limit / 1024 / 1024
+    );
+    Outcome::Invalid {
+        candidate: Extraction { value: Value::Null, repairs: Vec::new() },
+        violations: slipform_schema::Violations { list: vec![violation("$".to_owned(), message)], more: 0 },
+    }
 }
 
 /// Extracts from bytes that may not be UTF-8. Strict mode refuses invalid UTF-8; lenient mode replaces it and
@@ -139,6 +177,7 @@ fn describe(text: &str, failure: ReadFailure) -> String {
         FailureReason::Depth => "nested too deeply",
         FailureReason::Duplicate => "a key stands twice",
         FailureReason::Number => "a number that does not fit into 64 bits",
+        FailureReason::Memory => "too many values for the memory limit",
         FailureReason::Surrogate => "half of a surrogate pair",
     };
     format!("the text is not one JSON document: {what} at line {line}, column {column}")
@@ -263,9 +302,14 @@ fn scan_quotation(text: &str, has_schema: bool, mode: Mode) -> Scan {
     if !text.starts_with('>') || !text.lines().all(|line| line.starts_with('>')) {
         return Scan::default();
     }
-    let lines: Vec<&str> =
-        text.lines().map(|line| line[1..].strip_prefix(' ').unwrap_or(&line[1..])).collect();
-    scan(&lines.join("\n"), has_schema, mode)
+    let mut content = String::with_capacity(text.len());
+    for (number, line) in text.lines().enumerate() {
+        if number > 0 {
+            content.push('\n');
+        }
+        content.push_str(line[1..].strip_prefix(' ').unwrap_or(&line[1..]));
+    }
+    scan(&content, has_schema, mode)
 }
 
 /// Scans a document that was escaped as a whole: `{\"a\": \"b\"}`.
@@ -358,7 +402,9 @@ fn list_candidate(text: &str, has_commas: bool) -> Option<Candidate> {
     let mut rest = text;
     while !rest.is_empty() {
         let parsed = strict::parse(rest, 0).ok()?;
-        values.push(parsed.value);
+        if !memory::push(&mut values, parsed.value) {
+            return None;
+        }
         depth = depth.max(parsed.depth);
         let after = &rest[parsed.end..];
         let next = after.trim_start();

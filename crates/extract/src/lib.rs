@@ -4,6 +4,7 @@
 //!
 //! - `options`, `outcome`, `repair`: the input and output types.
 //! - `extract`: the entry points, which call the steps below.
+//! - `memory`: a budget for the memory of parsed values.
 //! - `strict`: parses RFC 8259 only. A clean reply needs no further step.
 //! - `reasoning`: separates a model's reasoning from its answer.
 //! - `scan`: finds documents in one linear pass: in code fences, after tags, in prose.
@@ -11,7 +12,7 @@
 //! - `coerce`: fits a value to its schema with the fewest changes (lenient mode only).
 //! - `choose`: selects the candidate that satisfies the schema, else the closest one.
 //!
-//! Every step takes time linear in the text and bounded stack. A value that is returned as valid has always
+//! Every step takes time linear in the text, bounded stack, and memory of at most 8 times the text and 32 MiB. A value that is returned as valid has always
 //! passed full validation.
 //!
 //! ```
@@ -43,6 +44,7 @@
 mod choose;
 mod coerce;
 mod extract;
+mod memory;
 mod options;
 mod outcome;
 mod parse;

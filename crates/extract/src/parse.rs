@@ -13,6 +13,7 @@ mod string;
 use serde_json::Value;
 use slipform_schema::{Segment, json_pointer};
 
+use crate::memory::{self, OBJECT_BYTES, REPAIR_BYTES};
 use crate::options::{Mode, NESTING_MAX};
 use crate::repair::{Repair, RepairKind};
 
@@ -89,6 +90,8 @@ pub(crate) enum Failure {
     Code,
     /// Nested deeper than [`NESTING_MAX`].
     Depth,
+    /// The values need more memory than the budget has.
+    Memory,
 }
 
 /// An open container.
@@ -160,17 +163,22 @@ pub(crate) fn parse(text: &str, start: usize, mode: Mode) -> Result<Document, (F
         is_lenient: mode == Mode::Lenient,
         is_raw: false,
     };
-    match parser.value(Role::Root) {
-        Ok(Some(value)) => Ok(Document {
-            value,
-            end: parser.at,
-            repairs: parser.repairs,
-            evidence: parser.evidence,
-            depth: parser.deepest,
-        }),
-        Ok(None) => Err((Failure::NotJson, parser.at)),
-        Err(failure) => Err((failure, parser.at)),
-    }
+    let left = memory::left();
+    let failure = match parser.value(Role::Root) {
+        Ok(Some(value)) => {
+            return Ok(Document {
+                value,
+                end: parser.at,
+                repairs: parser.repairs,
+                evidence: parser.evidence,
+                depth: parser.deepest,
+            });
+        }
+        Ok(None) => Failure::NotJson,
+        Err(failure) => failure,
+    };
+    memory::restore(left);
+    Err((failure, parser.at))
 }
 
 impl<'t> Parser<'t> {
@@ -189,6 +197,15 @@ impl<'t> Parser<'t> {
     /// Records a repair at the current location.
     fn repair(&mut self, kind: RepairKind, from: Value, to: Value) {
         if self.repairs.list.len() >= REPAIRS_MAX {
+            self.repairs.note(kind);
+            return;
+        }
+        // A key may have megabytes and be the location of many repairs.
+        let location = |segment: &Segment| match segment {
+            Segment::Key(key) => 4 * key.len() + 1,
+            Segment::Index(_) => 8,
+        };
+        if !memory::take_if_available(REPAIR_BYTES + self.path.iter().map(location).sum::<usize>()) {
             self.repairs.note(kind);
             return;
         }
@@ -311,6 +328,18 @@ impl<'t> Parser<'t> {
             return Ok(None);
         }
         let Some(byte) = self.peek() else { return Ok(None) };
+        let start = self.at;
+        let value = self.value_at(byte, role)?;
+        let bytes = match &value {
+            Some(Value::Object(_)) => OBJECT_BYTES,
+            // A string has at most twice the capacity of its text.
+            Some(Value::String(_)) => 2 * (self.at - start),
+            _ => 0,
+        };
+        if memory::take(bytes) { Ok(value) } else { Err(Failure::Memory) }
+    }
+
+    fn value_at(&mut self, byte: u8, role: Role) -> Result<Option<Value>, Failure> {
         match byte {
             b'{' => self.object().map(Some),
             b'[' => self.array(Frame::Array).map(Some),

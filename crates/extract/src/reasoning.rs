@@ -2,6 +2,7 @@
 
 use memchr::memmem;
 
+use crate::memory;
 use crate::strict;
 
 /// Tags that end a passage of reasoning. The answer follows the last of them.
@@ -124,7 +125,11 @@ fn is_quoted(bytes: &[u8], at: usize) -> bool {
 /// Returns whether a tag is inside the document that starts the text, and is therefore data.
 fn is_inside_document(text: &str, at: usize) -> bool {
     let start = text.len() - text.trim_start().len();
-    text[start..].starts_with(['{', '[']) && strict::parse(text, start).is_ok_and(|parsed| parsed.end >= at)
+    let left = memory::left();
+    let is_inside = text[start..].starts_with(['{', '['])
+        && strict::parse(text, start).is_ok_and(|parsed| parsed.end >= at);
+    memory::restore(left);
+    is_inside
 }
 
 #[cfg(test)]

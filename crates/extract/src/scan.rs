@@ -4,6 +4,7 @@ mod code;
 
 use memchr::memchr3;
 
+use crate::memory::{self, DOCUMENT_BYTES};
 use crate::options::Mode;
 use crate::parse::{self, Document, Evidence, Failure, Repairs};
 use crate::strict;
@@ -178,8 +179,10 @@ impl Scanner<'_> {
             return;
         }
         let marked = (clear && self.marked) || tagged;
+        let left = memory::left();
         match self.read(at) {
             Ok(document) if !relaxed && self.is_argument(at, document.end) => {
+                memory::restore(left);
                 self.skip_argument(document.end)
             }
             Ok(document) if self.is_json(&document, at, relaxed, marked) => {
@@ -188,12 +191,19 @@ impl Scanner<'_> {
                 self.at = document.end.max(at + 1);
                 self.clear_from = self.at;
                 self.marked = marked;
-                self.scan.found.push(Found { document, confidence, start: at });
+                if memory::take(DOCUMENT_BYTES) {
+                    self.scan.found.push(Found { document, confidence, start: at });
+                } else {
+                    self.at = self.bytes.len();
+                }
             }
             Ok(document) => {
+                memory::restore(left);
                 self.charge(document.end - at);
                 self.at = at + 1;
             }
+            // The extraction fails as a whole.
+            Err((Failure::Memory, _)) => self.at = self.bytes.len(),
             Err((failure, reached)) => {
                 self.charge(reached - at);
                 self.scan.is_too_deep |= failure == Failure::Depth;
@@ -245,6 +255,7 @@ impl Scanner<'_> {
     }
 
     fn read(&self, at: usize) -> Result<Document, (Failure, usize)> {
+        let left = memory::left();
         match strict::parse(self.text, at) {
             Ok(parsed) if !self.continues(parsed.end) => Ok(Document {
                 value: parsed.value,
@@ -253,10 +264,16 @@ impl Scanner<'_> {
                 evidence: Evidence { quoted: 1, pairs: 1, ..Evidence::default() },
                 depth: parsed.depth,
             }),
+            Err(failure) if failure.reason == strict::FailureReason::Memory => {
+                Err((Failure::Memory, failure.at))
+            }
             Err(failure) if failure.reason == strict::FailureReason::Depth => {
                 Err((Failure::Depth, failure.at))
             }
-            _ => parse::parse(self.text, at, self.mode),
+            _ => {
+                memory::restore(left);
+                parse::parse(self.text, at, self.mode)
+            }
         }
     }
 
@@ -306,7 +323,10 @@ impl Scanner<'_> {
 
     /// Returns the end of the bracketed group at `at`, so that the scan skips its content.
     fn group_end(&mut self, at: usize) -> usize {
-        match self.read(at) {
+        let left = memory::left();
+        let read = self.read(at);
+        memory::restore(left);
+        match read {
             Ok(document) => document.end.max(at + 1),
             Err((_, reached)) => {
                 self.charge(reached - at);

@@ -7,6 +7,7 @@
 use serde_json::{Map, Number, Value};
 
 use crate::NESTING_MAX;
+use crate::memory::{self, OBJECT_BYTES};
 
 /// A value that needed no repair.
 pub(crate) struct Parsed {
@@ -39,23 +40,35 @@ pub(crate) enum FailureReason {
     Number,
     /// An unpaired surrogate escape.
     Surrogate,
+    /// The values need more memory than the budget has.
+    Memory,
 }
 
 /// Parses one value at `at`; any text may follow it.
 pub(crate) fn parse(text: &str, at: usize) -> Result<Parsed, ReadFailure> {
     let mut reader = Reader { text, bytes: text.as_bytes(), at, depth: 0, deepest: 0 };
+    let left = memory::left();
     reader.skip_space();
-    let value = reader.value()?;
-    Ok(Parsed { value, end: reader.at, depth: reader.deepest })
+    match reader.value() {
+        Ok(value) => Ok(Parsed { value, end: reader.at, depth: reader.deepest }),
+        Err(failure) => {
+            memory::restore(left);
+            Err(failure)
+        }
+    }
 }
 
 /// Parses `text` as exactly one document.
 pub(crate) fn parse_whole(text: &str) -> Result<Parsed, ReadFailure> {
+    let left = memory::left();
     let parsed = parse(text, 0)?;
     let rest = text.as_bytes().iter().skip(parsed.end).position(|&byte| !is_space(byte));
     match rest {
         None => Ok(parsed),
-        Some(offset) => Err(ReadFailure { at: parsed.end + offset, reason: FailureReason::Syntax }),
+        Some(offset) => {
+            memory::restore(left);
+            Err(ReadFailure { at: parsed.end + offset, reason: FailureReason::Syntax })
+        }
     }
 }
 
@@ -117,6 +130,11 @@ impl Reader<'_> {
         }
     }
 
+    /// Accounts for memory that a value needs.
+    fn take(&self, bytes: usize) -> Result<(), ReadFailure> {
+        if memory::take(bytes) { Ok(()) } else { self.fail(FailureReason::Memory) }
+    }
+
     fn value(&mut self) -> Result<Value, ReadFailure> {
         match self.peek() {
             b'"' => {
@@ -154,6 +172,7 @@ impl Reader<'_> {
 
     fn object(&mut self) -> Result<Value, ReadFailure> {
         self.enter()?;
+        self.take(OBJECT_BYTES)?;
         let mut object = Map::new();
         self.skip_space();
         if self.peek() == b'}' {
@@ -167,6 +186,9 @@ impl Reader<'_> {
             }
             self.at += 1;
             let key = self.string()?;
+            if !memory::take_member(object.len(), 0) {
+                return self.fail(FailureReason::Memory);
+            }
             self.skip_space();
             if self.peek() != b':' {
                 return self.fail(FailureReason::Syntax);
@@ -203,7 +225,10 @@ impl Reader<'_> {
             return Ok(Value::Array(items));
         }
         loop {
-            items.push(self.value()?);
+            let item = self.value()?;
+            if !memory::push(&mut items, item) {
+                return self.fail(FailureReason::Memory);
+            }
             self.skip_space();
             match self.peek() {
                 b',' => {
@@ -224,6 +249,7 @@ impl Reader<'_> {
     fn string(&mut self) -> Result<String, ReadFailure> {
         let start = self.at;
         self.at = plain_end(self.bytes, start);
+        self.take(self.at - start)?;
         if self.peek() == b'"' {
             let content = self.text[start..self.at].to_owned();
             self.at += 1;
@@ -244,6 +270,8 @@ impl Reader<'_> {
             }
             from = self.at;
             self.at = plain_end(self.bytes, from);
+            // Appending may double the capacity.
+            self.take(2 * (self.at - from) + 4)?;
         }
     }
 

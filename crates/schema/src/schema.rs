@@ -22,6 +22,10 @@ use crate::violation::{Violation, Violations};
 /// on a linear engine and never reach it. Beyond it, the string is reported as a violation.
 const PATTERN_BACKTRACK_MAX: usize = 10_000;
 
+/// The most subschema applications in an explanation of the first violation only. A union keeps the errors of all
+/// its branches; that many take about 8 MB. Beyond it, the violation has no location.
+const SHORT_EXPLANATION_STEPS_MAX: u64 = 20_000;
+
 /// The largest size of one compiled pattern, in bytes. The compiler refuses schemas with larger ones.
 const PATTERN_BYTES_MAX: usize = 2 * 1024 * 1024;
 
@@ -209,11 +213,20 @@ impl Schema {
         self.run(depth, Some(EXPLANATION_STEPS_MAX), || {
             explain(value, &inner.source, explainer.iter_errors(value))
         })
-        .or_else(|| {
-            let first = || explain(value, &inner.source, explainer.validate(value).err().into_iter());
-            self.run(depth, Some(EXPLANATION_STEPS_MAX), first)
-        })
-        .unwrap_or_else(|| single(TOO_ENTANGLED.to_owned()))
+        .unwrap_or_else(|| self.first_within(value, EXPLANATION_STEPS_MAX))
+    }
+
+    /// Returns the first violation of an invalid value of up to [`VALUE_DEPTH_MAX`] levels. It takes less memory
+    /// than [`Schema::violations`], which holds the errors of the whole value.
+    pub fn first_violation(&self, value: &Value) -> Violations {
+        self.first_within(value, SHORT_EXPLANATION_STEPS_MAX)
+    }
+
+    fn first_within(&self, value: &Value, steps: u64) -> Violations {
+        let inner = &*self.inner;
+        let depth = limits::depth(value, VALUE_DEPTH_MAX);
+        let first = || explain(value, &inner.source, inner.explainer().validate(value).err().into_iter());
+        self.run(depth, Some(steps), first).unwrap_or_else(|| single(TOO_ENTANGLED.to_owned()))
     }
 
     /// Runs a check within a step budget, on a larger stack if needed. Returns `None` if it exceeds the

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use slipform_schema::Segment;
 
 use super::{Failure, Frame, Parser, Role};
+use crate::memory::{self, OBJECT_BYTES};
 use crate::repair::RepairKind;
 
 /// The longest rest of a text whose brackets are counted, in bytes.
@@ -95,8 +96,11 @@ impl Parser<'_> {
             // Drop an empty item at the end of a truncated text.
             Some(Value::String(text)) if text.is_empty() && self.evidence.is_cut => Ok(false),
             Some(item) => {
-                items.push(item);
-                Ok(true)
+                if memory::push(items, item) {
+                    Ok(true)
+                } else {
+                    Err(Failure::Memory)
+                }
             }
             None if self.at_end() => Ok(false),
             None => {
@@ -205,6 +209,9 @@ impl Parser<'_> {
         self.record(RepairKind::BracketChanged);
         self.path.pop();
         let mut object = Map::new();
+        if !memory::take(OBJECT_BYTES) || !memory::take_member(0, key.len()) {
+            return Err(Failure::Memory);
+        }
         object.insert(key, value?.unwrap_or(Value::Null));
         // Further members of the same object.
         loop {
@@ -215,12 +222,16 @@ impl Parser<'_> {
             }
             self.at = next;
             let Some((key, value)) = self.member()? else { break };
+            if !memory::take_member(object.len(), 2 * key.len()) {
+                return Err(Failure::Memory);
+            }
             object.insert(key, value);
         }
         if self.peek() == Some(b'}') && !in_object {
             self.at += 1;
         }
         self.evidence.pairs += 1;
+        // The list has room where the key was.
         items.push(Value::Object(object));
         Ok(())
     }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use slipform_schema::Segment;
 
 use super::{Failure, Frame, LastToken, Parser, Role};
+use crate::memory;
 use crate::repair::RepairKind;
 
 /// The most bytes between members that are searched for the next key.
@@ -91,7 +92,7 @@ impl Parser<'_> {
                 if !*separated {
                     self.record(RepairKind::CommaAdded);
                 }
-                self.insert(object, key, value);
+                self.insert(object, key, value)?;
                 *separated = false;
             }
             None if self.at_end() => {}
@@ -129,11 +130,14 @@ impl Parser<'_> {
         self.quote_at(key) && (self.key_at(key) || self.pair_at(key))
     }
 
-    fn insert(&mut self, object: &mut Map<String, Value>, key: String, value: Value) {
+    fn insert(&mut self, object: &mut Map<String, Value>, key: String, value: Value) -> Result<(), Failure> {
         self.evidence.pairs += 1;
+        if !memory::take_member(object.len(), 2 * key.len()) {
+            return Err(Failure::Memory);
+        }
         let Some(previous) = object.get(&key) else {
             object.insert(key, value);
-            return;
+            return Ok(());
         };
         self.path.push(Segment::Key(key.clone()));
         if *previous == value {
@@ -144,6 +148,7 @@ impl Parser<'_> {
         }
         self.path.pop();
         object.insert(key, value);
+        Ok(())
     }
 
     /// Parses one key and its value. Returns `None` if there is no key here, or its value is cut off.
