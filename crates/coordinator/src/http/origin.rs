@@ -90,7 +90,7 @@ mod tests {
             ["localhost", "LOCALHOST:8765", "127.0.0.1", "127.0.0.1:1", "127.8.9.1:80", "[::1]", "[::1]:80"]
         {
             assert!(is_loopback(host), "{host}");
-            assert!(is_own_origin(&format!("http://{host}"), host), "{host}");
+            assert!(is_own_origin(Scheme::Http, &format!("http://{host}"), host), "{host}");
         }
         let others = [
             "",
@@ -115,10 +115,13 @@ mod tests {
     #[test]
     fn origin_is_own_with_same_scheme_host_and_port_only() {
         let host = "localhost:8765";
-        assert!(is_own_origin("http://LocalHost:8765", host));
+        assert!(is_own_origin(Scheme::Http, "http://LocalHost:8765", host));
         assert!(
-            is_own_origin("http://localhost", "localhost:80") && is_own_origin("http://[::1]:80", "[::1]")
+            is_own_origin(Scheme::Http, "http://localhost", "localhost:80") && is_own_origin(Scheme::Http, "http://[::1]:80", "[::1]")
         );
+        assert!(is_own_origin(Scheme::Https, "https://localhost:8765", host));
+        assert!(is_own_origin(Scheme::Https, "https://localhost", "localhost:443"));
+        assert!(!is_own_origin(Scheme::Https, "http://localhost:8765", host));
         for origin in [
             "null",
             "",
@@ -131,7 +134,7 @@ mod tests {
             "http://127.0.0.1:8765",
             "http://localhost:8765.example.org",
         ] {
-            assert!(!is_own_origin(scheme, origin, host), "{origin}");
+            assert!(!is_own_origin(Scheme::Http, origin, host), "{origin}");
         }
     }
 }
