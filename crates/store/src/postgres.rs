@@ -47,8 +47,8 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Connects, migrates and starts the notification tasks. `connections` is the size of the pool; one more
-    /// connection listens for notifications.
+    /// Connects, migrates and starts the notification tasks. `connections` is the size of the pool; two more
+    /// connections receive and send notifications.
     pub(crate) async fn open(
         address: &str,
         connections: usize,
@@ -59,9 +59,13 @@ impl Postgres {
         let pool = Arc::new(Pool::new(target.clone(), connections));
         migrate::migrate(&pool).await?;
         let (notifier, sender_id) = (Arc::new(Notify::new()), notify::sender_id()?);
-        let listening =
-            tokio::spawn(notify::listen(target, sender_id.clone(), notifications.clone(), pool.refusals()));
-        let sending = tokio::spawn(notify::send(pool.clone(), sender_id, notifier.clone()));
+        let listening = tokio::spawn(notify::listen(
+            target.clone(),
+            sender_id.clone(),
+            notifications.clone(),
+            pool.refusals(),
+        ));
+        let sending = tokio::spawn(notify::send(target, pool.clone(), sender_id, notifier.clone()));
         let tasks = [listening.abort_handle(), sending.abort_handle()];
         Ok(Postgres { pool, notifications: notifications.clone(), commits: commits.clone(), notifier, tasks })
     }

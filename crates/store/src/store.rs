@@ -49,8 +49,8 @@ pub struct Options {
     /// Takes an exclusive lock on a SQLite database; opening fails if another coordinator holds it.
     /// PostgreSQL ignores this option.
     pub is_exclusive: bool,
-    /// Maximum number of connections to PostgreSQL for transactions. One more listens for notifications, if the server
-    /// allows it.
+    /// Maximum number of connections to PostgreSQL for transactions. Two more receive and send notifications, if the
+    /// server allows it.
     pub connections: usize,
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use slipform_types::with_hex;
 use tokio::sync::{Notify, watch};
-use tokio::time::{interval, sleep, timeout};
-use tokio_postgres::AsyncMessage;
+use tokio::time::{Instant, interval, sleep, timeout};
+use tokio_postgres::{AsyncMessage, Client};
 
 use super::pool::{CONNECT_TIMEOUT, Pool};
 use super::target::Target;
@@ -92,15 +92,42 @@ async fn listen_once(target: &Target, sender_id: &str, notify_subscribers: &impl
     asked.is_ok()
 }
 
-/// Sends a notification after each wake-up, forever. It uses a connection of the pool, because a server may allow few.
-pub(crate) async fn send(pool: Arc<Pool>, sender_id: String, wake: Arc<Notify>) {
+/// Sends a notification after each wake-up, forever. It has a connection of its own, because a busy pool would delay
+/// notifications. It uses one of the pool while the server has reached its connection limit.
+pub(crate) async fn send(target: Target, pool: Arc<Pool>, sender_id: String, wake: Arc<Notify>) {
     let sql = format!("NOTIFY slipform, '{sender_id}'");
+    let mut refusals = pool.refusals();
+    let mut client: Option<Client> = None;
+    let mut limited_until = Instant::now();
     loop {
-        wake.notified().await;
+        tokio::select! {
+            () = wake.notified() => {}
+            Ok(()) = refusals.changed() => {
+                client = None;
+                limited_until = Instant::now() + LIMIT_PAUSE;
+                continue;
+            }
+        }
         sleep(SEND_INTERVAL).await;
-        let Ok((mut connection, permit)) = pool.acquire().await else { continue };
-        if let Ok(Ok(())) = timeout(CONNECT_TIMEOUT, connection.run(&sql)).await {
+        let current = match client.take().filter(|client| !client.is_closed()) {
+            Some(client) => Some(client),
+            None if Instant::now() < limited_until => None,
+            None => connect(&target).await,
+        };
+        if let Some(current) = current {
+            if let Ok(Ok(())) = timeout(CONNECT_TIMEOUT, current.batch_execute(&sql)).await {
+                client = Some(current);
+            }
+        } else if let Ok((mut connection, permit)) = pool.acquire().await
+            && let Ok(Ok(())) = timeout(CONNECT_TIMEOUT, connection.run(&sql)).await
+        {
             pool.release(connection, permit);
         }
     }
+}
+
+async fn connect(target: &Target) -> Option<Client> {
+    let (client, connection) = timeout(CONNECT_TIMEOUT, target.connect()).await.ok()?.ok()?;
+    tokio::spawn(connection);
+    Some(client)
 }
