@@ -49,13 +49,8 @@ impl Use {
 }
 
 /// Serves requests until the connection closes or the server shuts down.
-pub(super) async fn serve<S>(
-    stream: S,
-    peer: SocketAddr,
-    allowed: Use,
-    context: Arc<Context>,
-    router: Router,
-) where
+pub(super) async fn serve<S>(stream: S, peer: SocketAddr, allowed: Use, context: Arc<Context>, router: Router)
+where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let options = &context.options;

@@ -36,7 +36,8 @@ pub(super) fn check(scheme: Scheme, uri: &Uri, headers: &HeaderMap) -> Result<()
     }
     for origin in headers.get_all(header::ORIGIN) {
         let is_own = |host: &Result<&str, _>| {
-            host.as_ref().is_ok_and(|host| origin.to_str().is_ok_and(|origin| is_own_origin(scheme, origin, host)))
+            host.as_ref()
+                .is_ok_and(|host| origin.to_str().is_ok_and(|origin| is_own_origin(scheme, origin, host)))
         };
         if !named.iter().all(is_own) {
             let message = "the request comes from a page of another site; without tokens only pages of this server are \
@@ -117,7 +118,8 @@ mod tests {
         let host = "localhost:8765";
         assert!(is_own_origin(Scheme::Http, "http://LocalHost:8765", host));
         assert!(
-            is_own_origin(Scheme::Http, "http://localhost", "localhost:80") && is_own_origin(Scheme::Http, "http://[::1]:80", "[::1]")
+            is_own_origin(Scheme::Http, "http://localhost", "localhost:80")
+                && is_own_origin(Scheme::Http, "http://[::1]:80", "[::1]")
         );
         assert!(is_own_origin(Scheme::Https, "https://localhost:8765", host));
         assert!(is_own_origin(Scheme::Https, "https://localhost", "localhost:443"));

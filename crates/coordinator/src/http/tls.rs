@@ -128,7 +128,8 @@ pub(super) async fn serve(
     let _ = stream.set_nodelay(true);
     let write_timeout = context.options.write_timeout;
     let Some(tls) = tls else {
-        return connection::serve(WriteTimeout::new(stream, write_timeout), peer, allowed, context, router).await;
+        return connection::serve(WriteTimeout::new(stream, write_timeout), peer, allowed, context, router)
+            .await;
     };
     let limit = HANDSHAKE_TIMEOUT.min(context.options.header_timeout);
     let accepted = tokio::select! {
