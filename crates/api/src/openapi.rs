@@ -261,7 +261,7 @@ mod tests {
     fn assignment_has_the_members_of_its_schema() {
         let ids = json!({"run_id": "run_0123456789ab", "session_id": "ses_0123456789ab"});
         let mut text = json!({"token": 1, "project_dir": null, "agents": [], "commands": [["a"]],
-            "time_left_ms": null, "stop": false, "journal": []});
+            "time_left_ms": null, "stop": false, "journal": [], "journal_next": 7});
         text.as_object_mut().unwrap().extend(ids.as_object().unwrap().clone());
         let assignment: EncodedAssignment = serde_json::from_str(&text.to_string()).unwrap();
         let sent = serde_json::to_value(assignment).unwrap();

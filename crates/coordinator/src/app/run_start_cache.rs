@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn start(number: u64) -> Start {
-        let source = json!({"title": number, "enum": (0..20_000).collect::<Vec<_>>()});
+        let source = json!({"title": number.to_string(), "enum": (0..20_000).collect::<Vec<_>>()});
         Start { at: 0, schema: Some(Schema::compile(&source).unwrap()), response_type: None }
     }
 
