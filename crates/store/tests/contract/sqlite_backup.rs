@@ -107,7 +107,7 @@ async fn databases_that_cannot_be_copied_are_refused() {
         ("sqlite::memory:".to_owned(), "in memory"),
         (
             "postgres://me:secret@host/runs".to_owned(),
-            "pg_dump --format=custom --file=copy.db postgres://me@host/runs",
+            "pg_dump --format=custom --file=copy.db postgres://me@host:5432/runs",
         ),
     ] {
         let Err(Error::Unsuitable(message)) = backup(&address, Path::new("copy.db")).await else {
