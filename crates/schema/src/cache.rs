@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn cache_is_bounded_in_bytes_and_keeps_recently_used_schemas() {
         let cache = Cache::default();
-        let schema = |number: u64| json!({"title": number.to_string(), "enum": (0..20_000).collect::<Vec<_>>()});
+        let schema =
+            |number: u64| json!({"title": number.to_string(), "enum": (0..20_000).collect::<Vec<_>>()});
         cache.compile(&schema(0)).unwrap();
         for number in 1..20 {
             cache.compile(&schema(number)).unwrap();

@@ -72,10 +72,6 @@ fn without_look_around(pattern: &str) -> String {
                 skipped += escaped.map_or(0, char::len_utf8);
                 match escaped {
                     Some('1'..='9') if !is_class => plain.push_str("(?:)"),
-                    Some('k') if !is_class && rest.starts_with("\\k<") => {
-                        plain.push_str("(?:)");
-                        skipped = rest.find('>').map_or(skipped, |end| end + 1);
-                    }
                     _ => plain.push_str(rest.get(..skipped).unwrap_or_default()),
                 }
             }
@@ -100,12 +96,17 @@ mod tests {
     #[test]
     fn look_around_is_measured_like_its_body() {
         let plain = compiled_bytes(r"\p{L}{40}").unwrap();
-        for pattern in
-            [r"(?!x)\p{L}{40}", r"(?<=[(?=])\p{L}{40}", r"(a)\1\p{L}{40}", r"(?<n>a)\k<n>\p{L}{40}"]
-        {
+        for pattern in [r"(?!x)\p{L}{40}", r"(?<=[(?=])\p{L}{40}", r"(a)\1\p{L}{40}"] {
             let found = compiled_bytes(pattern).unwrap();
             assert!(found >= plain && found < plain + 2_000, "{pattern}: {found}, not about {plain}");
         }
+    }
+
+    #[test]
+    fn named_reference_is_no_pattern_that_compiles() {
+        assert_eq!(compiled_bytes(r"(?<n>a)\k<n>"), None);
+        let schema = serde_json::json!({"pattern": r"(?<n>a)\k<n>"});
+        assert!(crate::Schema::compile(&schema).is_err());
     }
 
     #[test]
