@@ -131,7 +131,7 @@ impl Store {
 
     /// Checks that the database answers and accepts writes.
     ///
-    /// After a failed write this stores [`PROBE_BYTES`] and deletes them. On a full disk a small update can succeed in
+    /// After a failed write this stores a text of 256 KiB and deletes it. On a full disk a small update can succeed in
     /// space that the failed write has already taken.
     pub async fn ping(&self) -> Result<(), Error> {
         // Reset first, so that a write that fails meanwhile counts.
