@@ -34,19 +34,24 @@ pub(crate) async fn pinned_run_waits_for_its_runner(test: &Fixture) {
     assert_eq!(test.claim_as("mine", 10, LONG).await.len(), 1);
 }
 
+/// A request of a runner to which no run is pinned.
+fn theirs(slots: usize) -> ClaimRequest {
+    ClaimRequest {
+        runner_id: "theirs".to_owned(),
+        slots,
+        lease_ms: LONG,
+        only_pinned: false,
+        token: fresh_token(),
+    }
+}
+
 pub(crate) async fn run_pinned_to_dead_runner_is_adopted(test: &Fixture) {
     let pin = |runner: &str| NewRun { pinned_to: Some(runner.to_owned()), ..task("writer") };
     let kept = test.store.submit(pin("alive")).await.unwrap().unwrap();
     let orphan = test.store.submit(pin("never registered")).await.unwrap().unwrap();
     let free = test.submit("writer").await;
     test.store.register(runner("alive")).await.unwrap();
-    let theirs = ClaimRequest {
-        runner_id: "theirs".to_owned(),
-        slots: 10,
-        lease_ms: LONG,
-        only_pinned: false,
-        token: fresh_token(),
-    };
+    let theirs = theirs(10);
     assert!(
         test.store.adopt(theirs.clone(), LONG).await.unwrap().is_empty(),
         "the runner may still register"
@@ -72,40 +77,30 @@ pub(crate) async fn run_of_dead_runner_is_adopted_when_its_lease_ends(test: &Fix
     let pin = || NewRun { pinned_to: Some("killed".to_owned()), ..task("writer") };
     test.store.register(runner("killed")).await.unwrap();
     let lost = test.store.submit(pin()).await.unwrap().unwrap();
-    let queued = test.store.submit(pin()).await.unwrap().unwrap();
     assert_eq!(test.claim_as("killed", 1, 1).await[0].fence.run_id, lost.run_id);
     let limits = SweepLimits { losses_max: 3, stop_wait_ms: LONG, batch: 100 };
     wait_until_async("the lease ends", || async { test.store.sweep(limits).await.unwrap().returned == 1 })
         .await;
-    let theirs = ClaimRequest {
-        runner_id: "theirs".to_owned(),
-        slots: 10,
-        lease_ms: LONG,
-        only_pinned: false,
-        token: fresh_token(),
-    };
+    // Behind the lost run in the queue.
+    let queued = test.store.submit(pin()).await.unwrap().unwrap();
     assert!(
-        test.store.adopt(theirs.clone(), LONG).await.unwrap().is_empty(),
+        test.store.adopt(theirs(10), LONG).await.unwrap().is_empty(),
         "the runner is not silent for long"
     );
-    let adopted = test.store.adopt(theirs.clone(), 1).await.unwrap();
+    let adopted = test.store.adopt(theirs(1), 1).await.unwrap();
     let adopted: Vec<_> = adopted.into_iter().map(|claim| claim.fence.run_id).collect();
-    assert_eq!(adopted.first(), Some(&lost.run_id), "no second wait");
-    let claimed = test.store.claim(theirs).await.unwrap().into_iter().map(|claim| claim.fence.run_id);
-    assert_eq!(adopted.into_iter().skip(1).chain(claimed).collect::<Vec<_>>(), [queued.run_id]);
+    assert_eq!(adopted, [lost.run_id], "no second wait");
+    let claimed = test.store.claim(theirs(10)).await.unwrap();
+    let claimed: Vec<_> = claimed.into_iter().map(|claim| claim.fence.run_id).collect();
+    assert_eq!(claimed, [queued.run_id], "the other runs of a dead runner are free for all");
 }
 
 pub(crate) async fn adopted_run_is_released_from_dead_runner(test: &Fixture) {
     let pin = || NewRun { pinned_to: Some("never registered".to_owned()), ..task("writer") };
     let first = test.store.submit(pin()).await.unwrap().unwrap();
     let second = test.store.submit(pin()).await.unwrap().unwrap();
-    let theirs = ClaimRequest {
-        runner_id: "theirs".to_owned(),
-        slots: 1,
-        lease_ms: LONG,
-        only_pinned: false,
-        token: fresh_token(),
-    };
+    let theirs = theirs(1);
+
     let adopted = Mutex::new(None);
     wait_until_async("one of the runs is adopted", || async {
         *adopted.lock().unwrap() = test.store.adopt(theirs.clone(), 0).await.unwrap().pop();
