@@ -12,8 +12,8 @@
 //! - `coerce`: fits a value to its schema with the fewest changes (lenient mode only).
 //! - `choose`: selects the candidate that satisfies the schema, else the closest one.
 //!
-//! Every step takes time linear in the text, bounded stack, and memory of at most 8 times the text and 32 MiB. A value that is returned as valid has always
-//! passed full validation.
+//! Every step takes time linear in the text and bounded stack. An extraction takes memory of at most 8 times the text
+//! and 32 MiB. A value that is returned as valid has always passed full validation.
 //!
 //! ```
 //! use slipform_extract::{Options, Outcome, extract};

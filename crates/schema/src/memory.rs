@@ -240,53 +240,38 @@ fn shortened(mut path: String) -> String {
     path
 }
 
-/// Returns the memory of the source document.
-fn values_bytes(root: &Value) -> u64 {
-    let (mut total, mut pending) = (0_u64, vec![root]);
-    while let Some(value) = pending.pop() {
-        total = total.saturating_add(VALUE_BYTES);
-        match value {
-            Value::String(text) => total = total.saturating_add(text.len() as u64 * TEXT_COPIES),
-            Value::Array(items) => pending.extend(items),
-            Value::Object(members) => {
-                total = total.saturating_add(OBJECT_BYTES);
-                let names: u64 = members.keys().map(|name| name.len() as u64).sum();
-                total = total.saturating_add(names * TEXT_COPIES);
-                pending.extend(members.values());
-            }
-            _ => {}
-        }
-    }
-    total
-}
-
-fn count_values(root: &Value) -> u64 {
-    let (mut count, mut pending) = (0, vec![root]);
-    while let Some(value) = pending.pop() {
-        count += 1;
+/// Returns every value of a document, in no particular order.
+fn values(root: &Value) -> impl Iterator<Item = &Value> {
+    let mut pending = vec![root];
+    std::iter::from_fn(move || {
+        let value = pending.pop()?;
         match value {
             Value::Array(items) => pending.extend(items),
             Value::Object(members) => pending.extend(members.values()),
             _ => {}
         }
-    }
-    count
+        Some(value)
+    })
+}
+
+/// Returns the memory of the source document.
+fn values_bytes(root: &Value) -> u64 {
+    let bytes = |value: &Value| match value {
+        Value::String(text) => text.len() as u64 * TEXT_COPIES,
+        Value::Object(members) => {
+            OBJECT_BYTES + members.keys().map(|name| name.len() as u64 * TEXT_COPIES).sum::<u64>()
+        }
+        _ => 0,
+    };
+    values(root).fold(0, |total, value| total.saturating_add(VALUE_BYTES + bytes(value)))
+}
+
+fn count_values(root: &Value) -> u64 {
+    values(root).count() as u64
 }
 
 /// Returns the length of the longest identifier. Every reference may be kept with it as its base.
 fn longest_identifier(root: &Value) -> u64 {
-    let (mut longest, mut pending) = (0, vec![root]);
-    while let Some(value) = pending.pop() {
-        match value {
-            Value::Array(items) => pending.extend(items),
-            Value::Object(members) => {
-                let identifiers =
-                    ["$id", "id"].into_iter().filter_map(|keyword| members.get(keyword)?.as_str());
-                longest = identifiers.map(|text| text.len() as u64).fold(longest, u64::max);
-                pending.extend(members.values());
-            }
-            _ => {}
-        }
-    }
-    longest
+    let identifiers = values(root).flat_map(|value| [value.get("$id"), value.get("id")]);
+    identifiers.filter_map(|identifier| Some(identifier?.as_str()?.len() as u64)).max().unwrap_or(0)
 }

@@ -460,25 +460,6 @@ pub struct TokenRecord {
     pub is_expired: bool,
 }
 
-/// A token to store. The database sets its timestamps.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewToken {
-    /// Public id, used to revoke the token.
-    pub token_id: String,
-    /// Description chosen by the user.
-    pub name: String,
-    /// `admin`, `caller` or `runner`.
-    pub scope: String,
-    /// SHA-256 of the token, in hexadecimal.
-    pub hash: String,
-    /// The agents that the token may run; `None` for all.
-    pub agents: Option<Vec<String>>,
-    /// Whether the token may read and stop what others created.
-    pub reads_all: bool,
-    /// Time until the token expires; `None` for never.
-    pub lifetime_ms: Option<Millis>,
-}
-
 /// Result of registering a runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Registration {

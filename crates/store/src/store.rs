@@ -14,9 +14,9 @@ use crate::error::Error;
 use crate::postgres::Postgres;
 use crate::record::{
     AgentStats, Append, Appended, ClaimRequest, Claimed, Counts, EventsPage, Fence, Listed, Milestone,
-    Millis, NewRun, NewToken, Page, ParentCall, Parked, Position, Refusal, Registration, RegistryEntry,
-    RegistryKind, RenewedLease, Retention, RunDetails, RunFilter, RunRecord, RunnerRecord, SessionRecord,
-    Stale, StatsFilter, StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
+    Millis, NewRun, Page, ParentCall, Parked, Position, Refusal, Registration, RegistryEntry, RegistryKind,
+    RenewedLease, Retention, RunDetails, RunFilter, RunRecord, RunnerRecord, SessionRecord, Stale,
+    StatsFilter, StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
 };
 use crate::sqlite::{self, Sqlite};
 use crate::transactions::claim::{Adoption, Outage, Renewal};
@@ -450,9 +450,12 @@ impl Store {
             .await
     }
 
-    /// Stores a token.
-    pub async fn add_token(&self, token: NewToken) -> Result<(), Error> {
-        self.transact(token, |tx, token| Box::pin(token::add(tx, token))).await
+    /// Stores a token that expires after `lifetime_ms`; `None` for never. The database sets the record's timestamps.
+    pub async fn add_token(&self, token: TokenRecord, lifetime_ms: Option<Millis>) -> Result<(), Error> {
+        self.transact((token, lifetime_ms), |tx, (token, lifetime_ms)| {
+            Box::pin(token::add(tx, token, *lifetime_ms))
+        })
+        .await
     }
 
     /// Returns all tokens, oldest first.

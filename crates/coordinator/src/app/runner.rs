@@ -35,7 +35,7 @@ impl App {
         check_registration(request)?;
         let runner_id = match request.runner_id.clone().filter(|id| !id.is_empty()) {
             Some(id) => id,
-            None => with_hex("runner_", &random()?),
+            None => with_hex("runner_", &random::<6>()?),
         };
         let mut details = match &request.details {
             Value::Null => json!({}),

@@ -382,9 +382,9 @@ fn idempotency(key: &str, request: &RunRequest, token_id: Option<&str>) -> Resul
     Ok(Idempotency { key, body_hash })
 }
 
-/// Returns six random bytes for an id.
-pub(super) fn random() -> Result<[u8; 6], Error> {
-    let mut bytes = [0; 6];
+/// Returns random bytes.
+pub(super) fn random<const N: usize>() -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| {
         Error::new(Code::Internal, format!("the system's random number generator failed: {error}"))
     })?;

@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use slipform_api::{Code, Error};
-use slipform_store::{NewToken, TokenRecord};
+use slipform_store::TokenRecord;
 use slipform_types::{timestamp, with_hex};
 
+use super::submit::random;
 use super::{App, errors};
 
 /// Prefix of every token, so that secret scanners recognize leaked ones.
@@ -115,23 +116,21 @@ impl App {
             );
             return Err(Error::new(Code::InvalidRequest, message));
         }
-        let mut bytes = [0_u8; 38];
-        getrandom::fill(&mut bytes).map_err(|error| {
-            Error::new(Code::Internal, format!("the system's random number generator failed: {error}"))
-        })?;
-        let (secret, id) = bytes.split_at(32);
-        let token = with_hex(PREFIX, secret);
-        let token_id = with_hex("tok_", id);
-        let new = NewToken {
+        let token = with_hex(PREFIX, &random::<32>()?);
+        let token_id = with_hex("tok_", &random::<6>()?);
+        let record = TokenRecord {
             token_id: token_id.clone(),
             name: name.clone(),
             scope: scope.name().to_owned(),
             hash: with_hex("", &Sha256::digest(token.as_bytes())),
             agents: agents.clone(),
             reads_all: *reads_all || *scope == Scope::Admin,
-            lifetime_ms: lifetime.map(|lifetime| i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX)),
+            created_at: 0,
+            expires_at: None,
+            is_expired: false,
         };
-        self.store().add_token(new).await.map_err(errors::store)?;
+        let lifetime_ms = lifetime.map(|lifetime| i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX));
+        self.store().add_token(record, lifetime_ms).await.map_err(errors::store)?;
         Ok(IssuedToken { token, token_id })
     }
 

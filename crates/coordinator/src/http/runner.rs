@@ -157,7 +157,7 @@ pub(super) async fn journal(
 
 /// Removes a runner that has released its runs. It leaves the list of runners at once.
 #[utoipa::path(post, path = "/runner/leave", tag = "runner", request_body = LeaveRequest,
-    responses((status = 204, description = "The runner is not registered, now or before.")))]
+    responses((status = 204, description = "The runner is not in the list of runners.")))]
 pub(super) async fn leave(
     CallerApp(app): CallerApp,
     ValidJson(request): ValidJson<LeaveRequest>,

@@ -2,10 +2,10 @@
 
 use super::encoding::{from_json, to_json};
 use crate::error::Error;
-use crate::record::{NewToken, TokenRecord};
+use crate::record::{Millis, TokenRecord};
 use crate::tx::{Row, Tx};
 
-pub(crate) async fn add(tx: &mut Tx, token: &NewToken) -> Result<(), Error> {
+pub(crate) async fn add(tx: &mut Tx, token: &TokenRecord, lifetime_ms: Option<Millis>) -> Result<(), Error> {
     let agents = token.agents.as_ref().map(to_json).transpose()?;
     tx.execute(
         "INSERT INTO tokens (token_id, name, scope, hash, agents, reads_all, expires_at, created_at)
@@ -17,7 +17,7 @@ pub(crate) async fn add(tx: &mut Tx, token: &NewToken) -> Result<(), Error> {
             (&token.hash).into(),
             agents.as_deref().into(),
             i64::from(token.reads_all).into(),
-            token.lifetime_ms.into(),
+            lifetime_ms.into(),
         ],
     )
     .await?;

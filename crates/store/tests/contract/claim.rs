@@ -100,7 +100,6 @@ pub(crate) async fn adopted_run_is_released_from_dead_runner(test: &Fixture) {
     let first = test.store.submit(pin()).await.unwrap().unwrap();
     let second = test.store.submit(pin()).await.unwrap().unwrap();
     let theirs = theirs(1);
-
     let adopted = Mutex::new(None);
     wait_until_async("one of the runs is adopted", || async {
         *adopted.lock().unwrap() = test.store.adopt(theirs.clone(), 0).await.unwrap().pop();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use slipform_store::{
-    Error, Idempotency, NewRun, NewToken, Registration, RegistryKind, Retention, RunnerRecord,
+    Error, Idempotency, NewRun, Registration, RegistryKind, Retention, RunnerRecord, TokenRecord,
 };
 use slipform_testkit::wait_until_async;
 use slipform_types::ExecutionMode;
@@ -151,23 +151,26 @@ pub(crate) async fn registry_adds_replaces_and_removes_entries(test: &Fixture) {
 }
 
 pub(crate) async fn tokens_are_stored_and_revoked(test: &Fixture) {
-    let token = |id: &str| NewToken {
+    let token = |id: &str| TokenRecord {
         token_id: id.to_owned(),
         name: "laptop".to_owned(),
         scope: "caller".to_owned(),
         hash: format!("hash of {id}"),
         agents: (id == "a").then(|| vec!["writer".to_owned(), "a, \"b\"".to_owned()]),
         reads_all: id == "z",
-        lifetime_ms: match id {
-            "z" => None,
-            "a" => Some(60_000),
-            _ => Some(-1),
-        },
+        created_at: 0,
+        expires_at: None,
+        is_expired: false,
+    };
+    let lifetime = |id: &str| match id {
+        "z" => None,
+        "a" => Some(60_000),
+        _ => Some(-1),
     };
     for id in ["z", "a", "past"] {
-        test.store.add_token(token(id)).await.unwrap();
+        test.store.add_token(token(id), lifetime(id)).await.unwrap();
     }
-    let again = test.store.add_token(token("z")).await;
+    let again = test.store.add_token(token("z"), None).await;
     assert!(matches!(again, Err(Error::Invalid(_))), "a duplicate id is refused: {again:?}");
     let tokens = test.store.tokens().await.unwrap();
     assert_eq!(tokens.iter().map(|token| token.token_id.as_str()).collect::<Vec<_>>(), ["z", "a", "past"]);
@@ -206,9 +209,10 @@ pub(crate) async fn runners_are_registered_and_seen(test: &Fixture) {
     test.claim().await;
     let runners = test.store.runners(60_000).await.unwrap();
     assert_eq!(runners.len(), 2);
-    assert_eq!((runners[0].slots, runners[0].working_on), (5, 1));
-    assert_eq!(runners[0].details["version"], "1");
-    assert!(runners[0].seen_at > 0);
+    let seen = runners.iter().find(|listed| listed.runner_id == "runner").unwrap();
+    assert_eq!((seen.slots, seen.working_on), (5, 1));
+    assert_eq!(seen.details["version"], "1");
+    assert!(seen.seen_at > 0);
     assert!(test.store.runners(-1).await.unwrap().is_empty());
     test.store.remove_runner("runner").await.unwrap();
     test.store.remove_runner("unknown").await.unwrap();
