@@ -46,7 +46,7 @@ pub mod probe;
 mod replay;
 mod retry;
 mod secret;
-mod sse;
+pub mod sse;
 mod stream_watch;
 
 use std::path::Path;

@@ -4,11 +4,11 @@ use crate::error::Error;
 
 /// The largest single event. An event with one token takes a few hundred bytes; an event with a complete
 /// answer is also subject to the limit of the reply.
-pub(crate) const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Splits a byte stream into events. Chunks may end anywhere, even inside a character.
 #[derive(Debug, Default)]
-pub(crate) struct Events {
+pub struct Events {
     line: Vec<u8>,
     name: String,
     data: Vec<u8>,
@@ -16,15 +16,16 @@ pub(crate) struct Events {
 }
 
 /// One event of a stream.
-pub(crate) struct Event<'a> {
+pub struct Event<'a> {
     /// The value of the `event` field; empty if the event has none.
-    pub(crate) name: &'a str,
-    pub(crate) data: &'a [u8],
+    pub name: &'a str,
+    /// The values of the `data` fields, joined by line feeds.
+    pub data: &'a [u8],
 }
 
 impl Events {
     /// Adds a chunk and passes every completed event to `handle`.
-    pub(crate) fn feed(
+    pub fn feed(
         &mut self,
         mut bytes: &[u8],
         mut handle: impl FnMut(Event<'_>) -> Result<(), Error>,
@@ -50,7 +51,7 @@ impl Events {
     }
 
     /// Passes the last event to `handle` if the stream ended without the closing blank line, as is common.
-    pub(crate) fn finish(
+    pub fn finish(
         &mut self,
         mut handle: impl FnMut(Event<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
