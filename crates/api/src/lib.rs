@@ -7,6 +7,7 @@
 //! - `check`: extraction and validation without a model.
 //! - `operations`: health, runners, backends and statistics.
 //! - `caller`: [`CallerApi`], the trait through which commands and other callers use a coordinator.
+//! - [`waiting`]: waits for runs and stops them, for any [`CallerApi`].
 //! - `runner`: [`RunnerApi`], the trait through which runners call a coordinator, and its messages.
 //! - `assignment`: [`Assignment`], a claimed run as the runner receives it.
 //! - `error`: [`Error`] with its [`Code`].
@@ -36,6 +37,7 @@ mod registry;
 mod run;
 mod runner;
 mod session;
+pub mod waiting;
 
 pub use assignment::{Assignment, EncodedAssignment, FirstRun, Journal, JournalError, RunStart};
 pub use caller::{CallerApi, EventFeed, EventSender};

@@ -15,7 +15,7 @@
 //! - `database`: the address of the coordinator's database, its password, and waiting for PostgreSQL
 //! - `backends`, `local_resources`: connected backends, and everything else that runs in this process use
 //! - `run`: `slipform run` and `slipform orchestrate`
-//! - `waiting`: waits for runs and stops them
+//! - `waiting`: runs without a runner, and the end of stopped runs
 //! - `agents`, `schemas`, `sessions`, `runs`, `stats`, `analytics`: commands that manage and read a project
 //! - `serve`, `runner`, `token`, `backup`: the service, its runners, its tokens and copies of its database
 //! - `probe`, `model`: backend tests, and the weights of the embedded model

@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use slipform_agents::parameters as agent_parameters;
+use slipform_api::waiting::{self, RunTree};
 use slipform_api::{CallerApi, RunRequest};
 use slipform_types::{AgentType, Blueprint, RunId, SessionId};
 use tracing_subscriber::filter::LevelFilter;
@@ -23,8 +24,7 @@ use crate::coordinator::Coordinator;
 use crate::exit::Exit;
 use crate::local_resources::LocalResources;
 use crate::settings::Settings;
-use crate::waiting::RunTree;
-use crate::{backends, logging, output, signals, source, waiting};
+use crate::{backends, logging, output, signals, source};
 use follow::Follower;
 use progress_line::ProgressLine;
 use report::EndedRun;
@@ -119,7 +119,7 @@ async fn notice_missing_runner(
 ) -> std::convert::Infallible {
     if coordinator.local.is_none() {
         tokio::time::sleep(MISSING_RUNNER_DELAY).await;
-        if waiting::lacks_runner(&*coordinator.api, run).await {
+        if crate::waiting::lacks_runner(&*coordinator.api, run).await {
             line.clear();
             output::lines([format!(
                 "slipform: no runner is connected to the coordinator; run `{run}` waits until one is: start it with \
@@ -133,10 +133,10 @@ async fn notice_missing_runner(
 /// Waits for the end of a run and of everything it started. A termination signal stops them.
 async fn wait_or_stop(api: &dyn CallerApi, run: &RunId) -> Result<RunTree> {
     tokio::select! {
-        outcome = waiting::wait_until_idle(api, run) => outcome,
+        outcome = waiting::wait_until_idle(api, run) => Ok(outcome?),
         interrupted = signals::interrupted() => {
             interrupted?;
-            waiting::stop_tree(api, run).await
+            Ok(waiting::stop_tree(api, run).await?)
         }
     }
 }

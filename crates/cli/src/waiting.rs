@@ -1,49 +1,18 @@
-//! Waits for runs and stops them, through the API of a coordinator.
+//! Reports about runs that wait for something else than their end.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use anyhow::Result;
-use slipform_api::{CallerApi, Error, RunSummary, RunView, RunnerView, RunsQuery};
-use slipform_types::{RunId, RunStatus, SessionId};
-use tokio::time::Instant;
+use slipform_api::{CallerApi, RunView, RunnerView};
+use slipform_types::{RunId, RunStatus};
 
 use crate::output;
-
-/// The longest wait of one request; the command then waits again.
-const WAIT: Duration = Duration::from_secs(60);
-
-/// The time between two looks at runs that wait for a callback.
-const POLL_INTERVAL: Duration = Duration::from_millis(300);
 
 /// The time that `stop` waits for the end of a run: the lease of a dead runner, and the sweep after it.
 const STOP_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// The time after which `stop` reports that it is waiting.
 const STOP_NOTICE_DELAY: Duration = Duration::from_secs(1);
-
-/// The time that an interrupted command waits for callbacks, to stop the runs that they start.
-const STOP_CALLBACK_WAIT: Duration = Duration::from_secs(5);
-
-/// The maximum number of children per run that a coordinator accepts.
-const CHILDREN_MAX: i64 = 16;
-
-/// The longest outage of a coordinator that a waiting command tolerates. The run itself continues.
-const OUTAGE_MAX: Duration = Duration::from_secs(300);
-
-/// The pause before an unreachable coordinator is asked again.
-const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
-
-/// Waits until a run has ended.
-async fn wait(api: &dyn CallerApi, run: &RunId) -> Result<RunView> {
-    let mut outage = Outage::default();
-    loop {
-        let view = outage.tolerate(api.wait(run, WAIT).await).await?;
-        if let Some(view) = view.filter(|view| view.status.is_ended()) {
-            return Ok(view);
-        }
-    }
-}
 
 /// Whether a run waits for a runner and none is connected. An unreachable coordinator says nothing about that.
 pub(crate) async fn lacks_runner(api: &dyn CallerApi, run: &RunId) -> bool {
@@ -64,113 +33,4 @@ pub(crate) async fn wait_for_stop(api: &dyn CallerApi, run: RunView) -> Result<R
         STOP_WAIT_MAX.as_secs()
     )]);
     Ok(api.wait(&run.run_id, STOP_WAIT_MAX - STOP_NOTICE_DELAY).await?)
-}
-
-/// Waits until a run, its descendants and the runs that callbacks resume have ended. Other runs of the session are ignored.
-pub(crate) async fn wait_until_idle(api: &dyn CallerApi, run: &RunId) -> Result<RunTree> {
-    let root = wait(api, run).await?;
-    let mut outage = Outage::default();
-    loop {
-        let Some(tree) = outage.tolerate(run_tree(api, root.clone()).await).await? else { continue };
-        match tree.active.first() {
-            Some(active) => drop(wait(api, active).await?),
-            None if tree.awaits_callback => tokio::time::sleep(POLL_INTERVAL).await,
-            None => return Ok(tree),
-        }
-    }
-}
-
-/// Stops a run, its descendants and the runs that continue it, and waits until all have ended.
-pub(crate) async fn stop_tree(api: &dyn CallerApi, run: &RunId) -> Result<RunTree> {
-    let start = Instant::now();
-    loop {
-        let tree = run_tree(api, api.run(run).await?).await?;
-        // Parents come before children: a parent would otherwise continue with the result of its stopped child.
-        for run in &tree.active {
-            api.stop_run(run).await?;
-        }
-        match tree.active.first() {
-            Some(run) => drop(wait(api, run).await?),
-            // A pending callback may still start a run that has to be stopped.
-            None if tree.awaits_callback && start.elapsed() < STOP_CALLBACK_WAIT => {
-                tokio::time::sleep(POLL_INTERVAL).await;
-            }
-            None => return Ok(tree),
-        }
-    }
-}
-
-/// Returns the child runs of a run.
-async fn children_of(api: &dyn CallerApi, run: &RunId) -> Result<Vec<RunSummary>, Error> {
-    let query =
-        RunsQuery { parent_run_id: Some(run.clone()), limit: Some(CHILDREN_MAX), ..RunsQuery::default() };
-    Ok(api.runs(query).await?.runs)
-}
-
-/// A run with its descendants and continuations.
-pub(crate) struct RunTree {
-    /// The run itself, or the latest run that continued it.
-    pub(crate) last: RunView,
-    /// The child sessions of the run and of the runs that continue it, oldest first.
-    pub(crate) children: Vec<SessionId>,
-    /// Runs that have not ended, parents before their children.
-    active: Vec<RunId>,
-    /// Whether a child has yet to call back.
-    awaits_callback: bool,
-}
-
-/// Reads the descendants of a run and the runs that continue it. The end of a child and the callback to its parent are one
-/// transaction, so reading children before continuations misses nothing.
-async fn run_tree(api: &dyn CallerApi, root: RunView) -> Result<RunTree, Error> {
-    let mut last = root;
-    let (mut active, mut own_children, mut awaits_callback) = (Vec::new(), Vec::new(), false);
-    let mut pending = VecDeque::from([(last.clone(), true)]);
-    while let Some((view, is_own)) = pending.pop_front() {
-        if !view.status.is_ended() {
-            active.push(view.run_id.clone());
-        }
-        let children = children_of(api, &view.run_id).await?;
-        if is_own {
-            own_children.extend(children.iter().rev().map(|child| child.session_id.clone()));
-        }
-        for child in &children {
-            pending.push_back((api.run(&child.run_id).await?, false));
-        }
-        // Read again: a child that ended in the meantime may have called back.
-        let view = if children.is_empty() { view } else { api.run(&view.run_id).await? };
-        awaits_callback |= view.awaits_callback;
-        for next in &view.continued_by {
-            pending.push_back((api.run(next).await?, is_own));
-        }
-        if is_own && view.created_at >= last.created_at {
-            last = view;
-        }
-    }
-    Ok(RunTree { last, children: own_children, active, awaits_callback })
-}
-
-/// Tracks how long a coordinator has been unreachable.
-#[derive(Default)]
-struct Outage {
-    since: Option<Instant>,
-}
-
-impl Outage {
-    /// Returns the answer. If the coordinator is unreachable, pauses and returns `None`, until the outage exceeds
-    /// [`OUTAGE_MAX`].
-    async fn tolerate<T>(&mut self, answer: Result<T, Error>) -> Result<Option<T>> {
-        let error = match answer {
-            Ok(answer) => {
-                self.since = None;
-                return Ok(Some(answer));
-            }
-            Err(error) => error,
-        };
-        let since = *self.since.get_or_insert_with(Instant::now);
-        if !error.code.is_passing() || since.elapsed() > OUTAGE_MAX {
-            return Err(error.into());
-        }
-        tokio::time::sleep(OUTAGE_PAUSE).await;
-        Ok(None)
-    }
 }

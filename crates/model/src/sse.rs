@@ -51,10 +51,7 @@ impl Events {
     }
 
     /// Passes the last event to `handle` if the stream ended without the closing blank line, as is common.
-    pub fn finish(
-        &mut self,
-        mut handle: impl FnMut(Event<'_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    pub fn finish(&mut self, mut handle: impl FnMut(Event<'_>) -> Result<(), Error>) -> Result<(), Error> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
             self.take_line(&line, &mut handle)?;

@@ -23,6 +23,8 @@
 //! - `compact`: [`compact`] renders a schema as a typed skeleton for prompts.
 //! - `narrow`: [`narrow`] bounds strings and arrays so that a reply fits a budget.
 //! - `normalize`: [`normalize`] removes the differences between drafts, for grammar compilers.
+//! - `publish`, `portable`: [`publish_input`] and [`publish_output`] rewrite a schema so that other validators read it in
+//!   the same way.
 //! - `shipped`: [`shipped`] returns the schemas that come with the program.
 //! - [`universal`]: the rules of the universal response that its schema cannot express.
 //!
@@ -64,6 +66,8 @@ mod narrow;
 mod normalize;
 mod path;
 mod pattern_size;
+mod portable;
+mod publish;
 mod refs;
 mod schema;
 mod shape;
@@ -92,6 +96,7 @@ pub use path::{
     PatternStep, Segment, escape_pointer, json_path, json_pointer, parse_json_path, parse_pattern,
     unescape_pointer,
 };
+pub use publish::{Published, is_always_object, publish_input, publish_output};
 pub use schema::{Compiler, Schema, schema_errors, schema_hash};
 pub use shape::{Additional, Shape, Types};
 pub use shipped::{Shipped, shipped};

@@ -33,7 +33,12 @@ pub struct NormalizedSchema {
 /// # Errors
 /// Returns an error if the document is nested too deep, or a reference leaves it or has no target.
 pub fn normalize(schema: &Value) -> Result<NormalizedSchema, Error> {
-    normalize_as(schema, "")
+    normalize_as(schema, "", Annotations::Removed)
+}
+
+/// As [`normalize`], with the annotations that readers of the schema want.
+pub(crate) fn normalize_with_annotations(schema: &Value) -> Result<NormalizedSchema, Error> {
+    normalize_as(schema, "", Annotations::Kept)
 }
 
 /// Normalizes several documents under one already normalized `root`, which refers to the first as `0#`, to
@@ -44,7 +49,7 @@ pub fn normalize(schema: &Value) -> Result<NormalizedSchema, Error> {
 pub fn normalize_together(root: Value, documents: &[&Value]) -> Result<NormalizedSchema, Error> {
     let mut combined = NormalizedSchema { root, targets: HashMap::new(), dynamic: None };
     for (number, document) in documents.iter().enumerate() {
-        let normalized = normalize_as(document, &number.to_string())?;
+        let normalized = normalize_as(document, &number.to_string(), Annotations::Removed)?;
         combined.targets.extend(normalized.targets);
         combined.dynamic = combined.dynamic.or(normalized.dynamic);
         combined.targets.insert(format!("{number}#"), normalized.root);
@@ -52,13 +57,20 @@ pub fn normalize_together(root: Value, documents: &[&Value]) -> Result<Normalize
     Ok(combined)
 }
 
+/// Whether keywords that constrain nothing stay in the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Annotations {
+    Removed,
+    Kept,
+}
+
 /// Normalizes a document whose references get the prefix `name`.
-fn normalize_as(schema: &Value, name: &str) -> Result<NormalizedSchema, Error> {
+fn normalize_as(schema: &Value, name: &str, annotations: Annotations) -> Result<NormalizedSchema, Error> {
     check_depth(schema)?;
     let references = References::collect(schema);
     let edition = Edition::of(schema);
     let mut normalizer =
-        Normalizer { document: schema, name, references: &references, edition, pending: vec![] };
+        Normalizer { document: schema, name, references: &references, edition, annotations, pending: vec![] };
     let root = normalizer.rewrite(schema, "")?;
     let mut normalized = NormalizedSchema { root, targets: HashMap::new(), dynamic: dynamic_keyword(schema) };
     while let Some(pointer) = normalizer.pending.pop() {
@@ -79,6 +91,7 @@ struct Normalizer<'s> {
     name: &'s str,
     references: &'s References,
     edition: Edition,
+    annotations: Annotations,
     /// JSON Pointers of targets that are not rewritten yet.
     pending: Vec<String>,
 }
@@ -94,7 +107,9 @@ impl Normalizer<'_> {
             base.to_owned()
         };
         let mut clean = self.edition.clean(keywords);
-        clean.retain(|name, _| !ANNOTATIONS.contains(&name.as_str()));
+        if self.annotations == Annotations::Removed {
+            clean.retain(|name, _| !ANNOTATIONS.contains(&name.as_str()));
+        }
         if matches!(self.edition, Edition::Six | Edition::Seven) && !clean.contains_key("$ref") {
             // Only these drafts assert the content of strings.
             for name in ["contentEncoding", "contentMediaType"] {

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use slipform_api::waiting::RunTree;
 use slipform_api::{Code, Error, RunResult, RunView};
 use slipform_types::{Receipt, ResponseStatus, RunError, RunErrorType, SessionId, SubtaskOutcome};
 
 use crate::arguments::{Printing, Run};
 use crate::coordinator;
 use crate::exit::Exit;
-use crate::waiting::RunTree;
 use crate::{output, pretty};
 
 /// A finished run with its result and children.

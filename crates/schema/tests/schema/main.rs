@@ -6,6 +6,7 @@ mod compact;
 mod hostile;
 mod lower;
 mod lowerbench;
+mod publish;
 mod schemabench;
 mod suite;
 mod support;
