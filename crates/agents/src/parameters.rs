@@ -24,20 +24,6 @@ fn joined(problems: &[Problem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// Returns the schema of the parameters: the `parameters_schema` of the agent, or a single prompt.
-pub fn schema(blueprint: &Blueprint) -> Value {
-    blueprint.parameters_schema.clone().unwrap_or_else(prompt_schema)
-}
-
-fn prompt_schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": {"prompt": {"type": "string", "minLength": 1}},
-        "required": ["prompt"],
-        "additionalProperties": false,
-    })
-}
-
 /// How deep defaults are looked for. Deeper ones stay unset.
 const DEFAULTS_DEPTH_MAX: usize = 32;
 
@@ -93,7 +79,7 @@ pub fn check(blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidPar
 /// # Errors
 /// See [`check`].
 pub fn check_with(cache: &Cache, blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidParameters> {
-    let schema = schema(blueprint);
+    let schema = blueprint.schema_of_parameters();
     check_against(cache, schema.clone(), blueprint, parameters)?;
     let problems = undeclared(blueprint, &schema, parameters);
     if problems.is_empty() {
@@ -179,7 +165,7 @@ impl<'s> Declared<'s> {
 /// # Errors
 /// Returns the violations if the parameters are not a single prompt.
 pub fn check_resume(blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidParameters> {
-    check_against(&Cache::default(), prompt_schema(), blueprint, parameters)
+    check_against(&Cache::default(), Blueprint::default().schema_of_parameters(), blueprint, parameters)
 }
 
 fn check_against(

@@ -1,5 +1,6 @@
 //! The API that callers use.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -100,6 +101,10 @@ pub trait CallerApi: Send + Sync {
     /// Returns the backends of these runners.
     fn backends(&self) -> Answer<'_, Vec<BackendView>>;
 }
+
+/// A caller's operations with its authority, attached to the requests of routers that a coordinator's server mounts.
+#[derive(Clone)]
+pub struct Caller(pub Arc<dyn CallerApi>);
 
 /// Events of a session as they are appended. Dropping it ends the subscription.
 #[derive(Debug)]

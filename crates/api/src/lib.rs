@@ -40,7 +40,7 @@ mod session;
 pub mod waiting;
 
 pub use assignment::{Assignment, EncodedAssignment, FirstRun, Journal, JournalError, RunStart};
-pub use caller::{CallerApi, EventFeed, EventSender};
+pub use caller::{Caller, CallerApi, EventFeed, EventSender};
 pub use check::{CheckRequest, CheckView};
 pub use client::{Client, Connection, TokenSource, shown_url};
 pub use error::{Code, Error, ErrorBody};

@@ -128,6 +128,9 @@ pub struct RunsQuery {
     /// Only children of this run.
     #[param(value_type = Option<String>, pattern = "^run_[0-9a-f]{12}$")]
     pub parent_run_id: Option<RunId>,
+    /// Only the run that was submitted with this idempotency key.
+    #[param(min_length = 1, max_length = 255)]
+    pub idempotency_key: Option<String>,
     /// `next` of the previous page.
     #[param(pattern = "^[0-9]{1,18}$")]
     pub after: Option<String>,

@@ -122,7 +122,7 @@ fn describe(agent: &Blueprint, origin: &str) -> Result<()> {
     if !agent.description.trim().is_empty() {
         output::text(agent.description.trim())?;
     }
-    let parameters = slipform_agents::parameters::schema(agent);
+    let parameters = agent.schema_of_parameters();
     output::text(&format!("\nparameters:\n{}", slipform_schema::compact(&parameters)))?;
     match agent.output_schema.as_ref().or(agent.default_output_schema.as_ref()) {
         Some(schema) => output::text(&format!("\nresult:\n{}", slipform_schema::compact(schema)))?,

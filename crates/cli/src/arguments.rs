@@ -10,8 +10,8 @@ use slipform_extract::{Mode, Options, TEXT_BYTES_MAX};
 use slipform_types::{Correction, OptionsPatch, SchemaForm, Strategy, ValidationMode};
 
 use examples::{
-    CHECK_EXAMPLES, MODEL_EXAMPLES, ORCHESTRATE_EXAMPLES, RUN_EXAMPLES, RUNNER_EXAMPLES, SERVE_EXAMPLES,
-    STATS_EXAMPLES,
+    CHECK_EXAMPLES, MCP_EXAMPLES, MODEL_EXAMPLES, ORCHESTRATE_EXAMPLES, RUN_EXAMPLES, RUNNER_EXAMPLES,
+    SERVE_EXAMPLES, STATS_EXAMPLES,
 };
 
 pub(crate) use token::{Token, TokenCommand};
@@ -64,6 +64,9 @@ pub(crate) enum Command {
     /// Execute runs for a coordinator on another machine
     #[command(after_help = RUNNER_EXAMPLES)]
     Runner(Runner),
+    /// Serve agents as tools to an MCP client on standard input and output
+    #[command(after_help = MCP_EXAMPLES)]
+    Mcp(crate::mcp::Mcp),
     /// Copy the database to a file while it is in use
     Backup(crate::backup::Backup),
     /// Create, list and revoke API tokens

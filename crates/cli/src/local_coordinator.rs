@@ -179,19 +179,35 @@ impl LocalCoordinator {
 
     /// Starts a runner for the runs of this process.
     pub(crate) fn start_runner(&mut self, resources: LocalResources, progress: Arc<dyn Progress>) {
-        let options = WorkerOptions {
-            name: "slipform run".to_owned(),
-            slots: SLOTS,
-            details: resources.details(),
-            runner_id: self.runner_id.clone(),
-            claim_wait: CLAIM_WAIT,
-        };
-        let worker = Worker::new(Arc::new(self.app.clone()), Arc::new(resources), progress, options);
+        let worker = self.worker("slipform run", resources, progress);
         self.background.spawn(async move {
             if let Err(error) = worker.run(std::future::pending()).await {
                 output::lines([format!("slipform: {error}")]);
             }
         });
+    }
+
+    /// Returns the runner for the runs of this process.
+    pub(crate) fn worker(
+        &self,
+        name: &str,
+        resources: LocalResources,
+        progress: Arc<dyn Progress>,
+    ) -> Worker {
+        let options = WorkerOptions {
+            name: name.to_owned(),
+            slots: SLOTS,
+            details: resources.details(),
+            runner_id: self.runner_id.clone(),
+            claim_wait: CLAIM_WAIT,
+        };
+        Worker::new(Arc::new(self.app.clone()), Arc::new(resources), progress, options)
+    }
+
+    /// Reads agents and schemas again when their files change.
+    pub(crate) fn watch_files(&mut self) {
+        let registry = self.app.registry().clone();
+        self.background.spawn(async move { registry.watch().await });
     }
 
     /// Removes the runner of this process from the list of runners.

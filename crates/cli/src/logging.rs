@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use slipform_types::env;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, fmt};
@@ -31,7 +31,10 @@ pub(crate) fn start(level: LevelFilter) -> Result<Logging> {
         },
     };
     let lines = fmt::layer().with_writer(RedactedStderr).with_target(false).with_ansi(output::is_terminal());
-    let subscriber = tracing_subscriber::registry().with(lines.with_filter(level));
+    // The library logs every message of the protocol.
+    let of_library = if level >= LevelFilter::DEBUG { level } else { level.min(LevelFilter::ERROR) };
+    let levels = Targets::new().with_default(level).with_target("rmcp", of_library);
+    let subscriber = tracing_subscriber::registry().with(lines.with_filter(levels));
     #[cfg(feature = "otel")]
     {
         let spans = spans::Spans::start()?;

@@ -18,6 +18,7 @@
 //! - `waiting`: runs without a runner, and the end of stopped runs
 //! - `agents`, `schemas`, `sessions`, `runs`, `stats`, `analytics`: commands that manage and read a project
 //! - `serve`, `runner`, `token`, `backup`: the service, its runners, its tokens and copies of its database
+//! - `mcp`: agents as tools of an MCP client
 //! - `probe`, `model`: backend tests, and the weights of the embedded model
 //!
 //! ```console
@@ -42,6 +43,7 @@ mod jsonl;
 mod local_coordinator;
 mod local_resources;
 mod logging;
+mod mcp;
 #[cfg(feature = "embedded")]
 mod model;
 #[cfg(not(feature = "embedded"))]
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
         Command::Stats(stats) => stats::run(&stats),
         Command::Serve(serve) => serve::run(&serve),
         Command::Runner(runner) => runner::run(&runner),
+        Command::Mcp(mcp) => mcp::run(&mcp),
         Command::Backup(backup) => backup::run(&backup),
         Command::Token(token) => token::run(&token),
     };

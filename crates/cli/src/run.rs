@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
-use slipform_agents::parameters as agent_parameters;
 use slipform_api::waiting::{self, RunTree};
 use slipform_api::{CallerApi, RunRequest};
 use slipform_types::{AgentType, Blueprint, RunId, SessionId};
@@ -168,7 +167,7 @@ struct RunAgent {
 /// Looks up the agent that the command names. A coordinator in this process also takes a file.
 async fn find_agent(arguments: &Run, coordinator: &Coordinator) -> Result<RunAgent> {
     let given = &arguments.agent;
-    let prompt_only = || agent_parameters::schema(&Blueprint::default());
+    let prompt_only = || Blueprint::default().schema_of_parameters();
     let from_file = if agent_file::is_path(given) {
         let Some(local) = &coordinator.local else {
             bail!(
@@ -193,7 +192,7 @@ async fn find_agent(arguments: &Run, coordinator: &Coordinator) -> Result<RunAge
     if let Some(blueprint) = &blueprint {
         check_orchestrator(arguments, blueprint)?;
     }
-    let parameters_schema = blueprint.as_ref().map_or_else(prompt_only, agent_parameters::schema);
+    let parameters_schema = blueprint.as_ref().map_or_else(prompt_only, Blueprint::schema_of_parameters);
     Ok(RunAgent { name, blueprint, parameters_schema })
 }
 

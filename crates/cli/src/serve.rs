@@ -10,6 +10,7 @@ use slipform_coordinator::http::{Server, ServerOptions};
 use slipform_coordinator::{
     Analytics, App, AppOptions, Registry, Retention, StoreOptions, Sweeper, SweeperOptions,
 };
+use slipform_mcp_server::McpServer;
 use slipform_runner::{Progress, Worker, WorkerOptions};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
@@ -22,7 +23,7 @@ use crate::database::Database;
 use crate::exit::Exit;
 use crate::local_resources::LocalResources;
 use crate::settings::{FILE, ServerSettings, Settings};
-use crate::{admin_token, analytics, coordinator, logging, output, secrets, signals};
+use crate::{admin_token, analytics, coordinator, logging, mcp, output, secrets, signals};
 
 /// The default listen address.
 const LISTEN: &str = "127.0.0.1:8765";
@@ -54,6 +55,8 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     output::lines(plaintext_warning(&server_options, &settings.server));
     let scheme = if server_options.tls.is_some() { "https" } else { "http" };
     let bound = Server::bind(server_options, app.clone()).await?;
+    let mcp = McpServer::new(Arc::new(app.clone()), mcp::options(&settings.mcp, None));
+    let bound = bound.mount(slipform_mcp_server::router(mcp.clone()));
     let url = format!("{scheme}://{}", bound.address());
     // Commands of the same user find the server and its token while this value exists.
     let _announcement = Announcement::make(&project, bound.address()).ok();
@@ -83,6 +86,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
         }
     }
     output::lines(["slipform: shutting down; releasing active runs".to_owned()]);
+    mcp.close();
     close.send_replace(true);
     if let Some(worker) = worker {
         let _ = worker.await;

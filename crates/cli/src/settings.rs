@@ -1,4 +1,4 @@
-//! Reads `slipform.toml` and the environment: backends, tiers, server, tool and analytics settings.
+//! Reads `slipform.toml` and the environment: backends, tiers, server, tool, analytics and MCP settings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -54,6 +54,24 @@ struct File {
     tools: ToolSettings,
     #[serde(default)]
     analytics: AnalyticsSettings,
+    #[serde(default)]
+    mcp: McpSettings,
+}
+
+/// The section `[mcp]`: what MCP clients see.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct McpSettings {
+    /// The agents that clients see; all if it is not set.
+    pub(crate) agents: Option<Vec<String>>,
+    /// Whether clients see the tools that start, read and stop sessions.
+    pub(crate) session_tools: bool,
+}
+
+impl Default for McpSettings {
+    fn default() -> Self {
+        McpSettings { agents: None, session_tools: true }
+    }
 }
 
 /// The section `[tools]`: permissions of tools in the project.
@@ -172,6 +190,7 @@ pub(crate) struct Settings {
     pub(crate) server: ServerSettings,
     pub(crate) tools: ToolSettings,
     pub(crate) analytics: AnalyticsSettings,
+    pub(crate) mcp: McpSettings,
     /// The variable that configures the default backend; `None` if the file or nothing does.
     chosen_by: Option<&'static str>,
 }
@@ -216,8 +235,9 @@ impl Settings {
         backends
             .entry(EMBEDDED.to_owned())
             .or_insert_with(|| BackendConfig::new(EMBEDDED, BackendKind::Embedded));
-        let File { tiers, server, tools, analytics, .. } = file;
-        let settings = Settings { backends, default_backend, tiers, server, tools, analytics, chosen_by };
+        let File { tiers, server, tools, analytics, mcp, .. } = file;
+        let settings =
+            Settings { backends, default_backend, tiers, server, tools, analytics, mcp, chosen_by };
         settings.check()?;
         Ok(settings)
     }

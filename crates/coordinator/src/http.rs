@@ -10,6 +10,7 @@
 //! - `guard`, `origin`, `tokens`: authentication and authorization.
 //! - `router`, `limits`, `context`, `extract`: routes, concurrency limits, shared state, request parsing.
 //! - `runs`, `sessions`, `events`, `agents`, `schemas`, `check`, `runner`, `operations`: the handlers.
+//! - `mounted`: routers of other crates.
 //! - `stream`: server-sent events.
 //! - `errors`, `catch_panic`: error responses.
 //! - `openapi`: the generated OpenAPI document.
@@ -24,6 +25,7 @@ mod events;
 mod extract;
 mod guard;
 mod limits;
+mod mounted;
 mod openapi;
 mod operations;
 mod origin;

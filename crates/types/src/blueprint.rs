@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{Clarity, OptionsPatch, ResponseType};
 
@@ -96,6 +96,21 @@ pub struct Blueprint {
     /// The names of the environment variables that `${env.NAME}` may refer to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
+}
+
+impl Blueprint {
+    /// Returns the schema of the parameters: `parameters_schema`, or a single prompt.
+    pub fn schema_of_parameters(&self) -> Value {
+        let prompt_only = || {
+            json!({
+                "type": "object",
+                "properties": {"prompt": {"type": "string", "minLength": 1}},
+                "required": ["prompt"],
+                "additionalProperties": false,
+            })
+        };
+        self.parameters_schema.clone().unwrap_or_else(prompt_only)
+    }
 }
 
 /// The executor of an agent's work.

@@ -84,7 +84,7 @@ fn parameter_cases_check_as_expected() {
                 let details = serde_json::to_value(&invalid).unwrap();
                 check_equal(&json!("a"), &details["agent_name"])?;
                 let taken = if is_resumed { Blueprint::default() } else { blueprint.clone() };
-                check_equal(&parameters::schema(&taken), &details["parameters_schema"])
+                check_equal(&taken.schema_of_parameters(), &details["parameters_schema"])
             }
             (given, _) => Err(format!("given {given:?}")),
         }

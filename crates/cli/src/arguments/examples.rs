@@ -76,3 +76,12 @@ first pass       results without retry or escalation
 reported errors  runs whose universal response is an error
 tokens/result    tokens of all runs, including failed ones, per valid result
 p50, p95         percentiles of the duration from the first claim to the end";
+
+pub(super) const MCP_EXAMPLES: &str = "\
+Examples:
+  slipform mcp                                             serve the agents of this folder
+  slipform mcp --agents summarizer,reviewer                only these
+  slipform mcp --server https://agents.example.com         those of a coordinator
+  slipform mcp --print-config claude                       print what a client's settings need
+
+A coordinator serves MCP at /mcp as well: slipform serve.";

@@ -9,6 +9,7 @@ use slipform_types::{EventBody, EventKind, RunId, RunStatus, SessionId};
 use tokio::time::Instant;
 
 use super::paging::page;
+use super::submit::stored_key;
 use super::{App, errors, views};
 
 /// Polling interval while waiting for a run, because notifications can be lost.
@@ -50,12 +51,32 @@ impl App {
     /// # Errors
     /// Returns `InvalidRequest` for an invalid page, and fails if the store is unavailable.
     pub async fn runs(&self, query: RunsQuery) -> Result<RunPage, Error> {
-        let RunsQuery { agent_name, session_id, status, parent_run_id, after, limit } = query;
+        let RunsQuery { agent_name, session_id, status, parent_run_id, idempotency_key, after, limit } =
+            query;
         let page = page(after, limit)?;
         let owner = self.authority.only_owner().map(str::to_owned);
+        if let Some(key) = idempotency_key {
+            let mut runs = Vec::from_iter(self.run_by_key(&key).await?);
+            runs.retain(|run| {
+                agent_name.as_ref().is_none_or(|name| *name == run.agent_name)
+                    && session_id.as_ref().is_none_or(|id| *id == run.session_id)
+                    && status.is_none_or(|status| status == run.status)
+                    && parent_run_id.as_ref().is_none_or(|id| run.parent_run_id.as_ref() == Some(id))
+            });
+            return Ok(RunPage { runs: runs.into_iter().map(views::summary).collect(), next: None });
+        }
         let filter = RunFilter { session_id, agent_name, status, parent_run_id, owner };
         let listed = self.store().runs(filter, page).await.map_err(errors::store)?;
         Ok(RunPage { runs: listed.items.into_iter().map(views::summary).collect(), next: listed.next })
+    }
+
+    /// Returns the run that was submitted with an idempotency key.
+    async fn run_by_key(&self, key: &str) -> Result<Option<RunRecord>, Error> {
+        let key = stored_key(key, self.authority.token_id());
+        match self.store().run_by_idempotency_key(&key).await.map_err(errors::store)? {
+            Some((submitted, _)) => self.record(&submitted.run_id).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Waits until a run has ended or the time limit passes, and returns the run.

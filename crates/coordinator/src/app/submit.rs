@@ -370,7 +370,7 @@ fn refuse_procedural(blueprint: &Blueprint) -> Result<(), Error> {
     Err(Error::new(Code::NotResumable, message))
 }
 
-/// Checks an idempotency key and hashes the request. Each API token has its own keys.
+/// Checks an idempotency key and hashes the request.
 fn idempotency(key: &str, request: &RunRequest, token_id: Option<&str>) -> Result<Idempotency, Error> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         let message = format!("`Idempotency-Key` must have 1 to {KEY_BYTES_MAX} characters");
@@ -378,8 +378,12 @@ fn idempotency(key: &str, request: &RunRequest, token_id: Option<&str>) -> Resul
     }
     let text = serde_json::to_vec(request).map_err(|error| Error::new(Code::Internal, error.to_string()))?;
     let body_hash = with_hex("", &Sha256::digest(&text));
-    let key = token_id.map_or_else(|| key.to_owned(), |token_id| format!("{token_id} {key}"));
-    Ok(Idempotency { key, body_hash })
+    Ok(Idempotency { key: stored_key(key, token_id), body_hash })
+}
+
+/// Returns an idempotency key as it is stored. Each API token has its own keys.
+pub(super) fn stored_key(key: &str, token_id: Option<&str>) -> String {
+    token_id.map_or_else(|| key.to_owned(), |token_id| format!("{token_id} {key}"))
 }
 
 /// Returns random bytes.

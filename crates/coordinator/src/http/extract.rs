@@ -54,19 +54,8 @@ impl<T: DeserializeOwned> FromRequest<Arc<Context>> for ValidJson<T> {
             let message = "the body must be JSON; send the header `Content-Type: application/json`";
             return Err(ErrorResponse::new(Code::UnsupportedMediaType, message));
         }
-        let budget = context.budget(request.uri());
-        let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Local);
-        let _place = budget.bodies.take(peer)?;
-        let memory = request.extensions().get::<BodyMemory>().cloned().unwrap_or_default();
-        let limit = if is_runner_request(request.uri()) {
-            context.options.max_runner_body_bytes
-        } else {
-            context.options.max_body_bytes
-        };
-        let reading = read(request.into_body(), limit, |bytes| memory.grow_to(bytes, &budget.body_kib));
-        let bytes = tokio::time::timeout(BODY_TIMEOUT, reading).await;
-        let bytes = bytes
-            .unwrap_or_else(|_| Err(Error::new(Code::InvalidRequest, "timed out receiving the body")))?;
+        let (parts, body) = request.into_parts();
+        let bytes = read_body(context, &parts, body).await?;
         // Derived `Deserialize` also accepts arrays, in the order of the fields; the API does not.
         let is_object = bytes.trim_ascii_start().first() == Some(&b'{');
         match serde_json::from_slice(&bytes) {
@@ -75,6 +64,22 @@ impl<T: DeserializeOwned> FromRequest<Arc<Context>> for ValidJson<T> {
             _ => Err(ErrorResponse(not_an_object())),
         }
     }
+}
+
+/// Reads the body of a request, within the limits of its sender and of all requests.
+pub(super) async fn read_body(context: &Context, parts: &Parts, body: Body) -> Result<Vec<u8>, Error> {
+    let budget = context.budget(&parts.uri);
+    let peer = parts.extensions.get::<Peer>().copied().unwrap_or(Peer::Local);
+    let _place = budget.bodies.take(peer)?;
+    let memory = parts.extensions.get::<BodyMemory>().cloned().unwrap_or_default();
+    let limit = if is_runner_request(&parts.uri) {
+        context.options.max_runner_body_bytes
+    } else {
+        context.options.max_body_bytes
+    };
+    let reading = read(body, limit, |bytes| memory.grow_to(bytes, &budget.body_kib));
+    let read = tokio::time::timeout(BODY_TIMEOUT, reading).await;
+    read.unwrap_or_else(|_| Err(Error::new(Code::InvalidRequest, "timed out receiving the body")))
 }
 
 /// Reads a body of up to `limit` bytes. Memory is reserved for what has arrived, so that a body that is announced

@@ -16,7 +16,7 @@ use super::connection::Use;
 use super::context::Context;
 use super::places::{Peer, Places};
 use super::tls::{Tls, TlsFiles};
-use super::{connection, router, tls};
+use super::{connection, mounted, router, tls};
 use crate::app::App;
 
 /// Maximum size of a request body. Prompts and schemas are far smaller.
@@ -173,6 +173,14 @@ pub struct Bound {
 }
 
 impl Bound {
+    /// Adds routes behind the guard and the limits of this server. Their handlers find the [`Caller`](slipform_api::Caller)
+    /// among the extensions of a request.
+    #[must_use]
+    pub fn mount(self, router: Router) -> Bound {
+        let router = self.router.merge(mounted::limited(router, &self.context));
+        Bound { router, ..self }
+    }
+
     /// Returns the bound address.
     pub fn address(&self) -> SocketAddr {
         self.address

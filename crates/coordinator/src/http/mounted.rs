@@ -1,0 +1,71 @@
+//! Routers of other crates, behind the guard and the limits of this server.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Polling, Poll};
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Router};
+use hyper::body::{Bytes, Frame};
+use slipform_api::Caller;
+
+use super::context::{Context, Shared};
+use super::errors::ErrorResponse;
+use super::extract::{CallerApp, read_body};
+use super::guard::RequestToken;
+use super::limits::BodyMemory;
+
+/// Adds the limits to a router, and the authority of each request's sender.
+pub(super) fn limited(router: Router, context: &Arc<Context>) -> Router {
+    router.layer(axum::middleware::from_fn_with_state(context.clone(), admit))
+}
+
+/// Reads the body within the limits and attaches the sender's [`Caller`]. A stream ends when its token is revoked.
+async fn admit(
+    State(context): Shared,
+    CallerApp(app): CallerApp,
+    Extension(token): Extension<RequestToken>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (mut parts, body) = request.into_parts();
+    // Its memory is held until the request is answered.
+    parts.extensions.insert(BodyMemory::default());
+    let bytes = match read_body(&context, &parts, body).await {
+        Ok(bytes) => bytes,
+        Err(error) => return ErrorResponse(error).into_response(),
+    };
+    parts.extensions.insert(Caller(Arc::new(app)));
+    let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+        let revoked = async move { token.revoked(&context).await };
+        return response.map(|body| Body::new(UntilRevoked { body, revoked: Box::pin(revoked) }));
+    }
+    response
+}
+
+/// The body of a stream whose token may be revoked.
+struct UntilRevoked {
+    body: Body,
+    revoked: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl hyper::body::Body for UntilRevoked {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        polling: &mut Polling<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.revoked.as_mut().poll(polling).is_ready() {
+            return Poll::Ready(None);
+        }
+        Pin::new(&mut self.body).poll_frame(polling)
+    }
+}

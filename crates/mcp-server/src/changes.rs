@@ -1,0 +1,86 @@
+//! Notices that the list of agents has changed.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use slipform_api::CallerApi;
+use tokio::sync::watch;
+
+/// The time between two looks at the list.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Counts the changes of the list of agents. It is looked at only while a client is subscribed.
+pub(crate) struct Changes {
+    api: Arc<dyn CallerApi>,
+    count: watch::Sender<u64>,
+    is_watching: Mutex<bool>,
+}
+
+impl Changes {
+    pub(crate) fn new(api: Arc<dyn CallerApi>) -> Changes {
+        Changes { api, count: watch::Sender::new(0), is_watching: Mutex::new(false) }
+    }
+
+    /// Subscribes to changes from now on.
+    pub(crate) fn subscribe(self: &Arc<Changes>) -> Subscription {
+        let mut is_watching = self.is_watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let subscription = Subscription(self.count.subscribe());
+        if !std::mem::replace(&mut *is_watching, true) {
+            tokio::spawn(watch_list(Arc::downgrade(self)));
+        }
+        subscription
+    }
+
+    /// Returns whether the list is still watched. After the last subscription it is not.
+    fn still_watches(&self) -> bool {
+        let mut is_watching = self.is_watching.lock().unwrap_or_else(PoisonError::into_inner);
+        *is_watching = self.count.receiver_count() > 0;
+        *is_watching
+    }
+}
+
+/// Receives changes until it is dropped.
+pub(crate) struct Subscription(watch::Receiver<u64>);
+
+impl Subscription {
+    /// Waits for the next change.
+    pub(crate) async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            // The server is gone.
+            std::future::pending().await
+        }
+    }
+}
+
+/// Compares the list with the one before, until the last subscription is dropped.
+async fn watch_list(changes: Weak<Changes>) {
+    let mut known = None;
+    loop {
+        let Some(changes) = changes.upgrade() else { return };
+        if !changes.still_watches() {
+            return;
+        }
+        if let Some(current) = fingerprint(&*changes.api).await {
+            if known.is_some_and(|known| known != current) {
+                changes.count.send_modify(|count| *count += 1);
+            }
+            known = Some(current);
+        }
+        drop(changes);
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+/// Returns a hash of all agents and the names of all schemas, or `None` if the coordinator cannot be asked.
+async fn fingerprint(api: &dyn CallerApi) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    for agent in api.agents().await.ok()? {
+        agent.name.hash(&mut hasher);
+        serde_json::to_string(&agent.definition).ok()?.hash(&mut hasher);
+    }
+    for schema in api.schemas().await.ok()? {
+        (schema.name, schema.hash).hash(&mut hasher);
+    }
+    Some(hasher.finish())
+}
