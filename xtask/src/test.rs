@@ -24,12 +24,14 @@ fn run_all() -> Result<()> {
     shell::run("building slipform", &mut command("cargo", &["build", "--quiet", "--package", "slipform"]))?;
     let weights = weights::pull(&root().join("target/debug/slipform"))?;
     let python = mcp::install()?;
+    let clients = mcp::install_clients()?;
     let schemathesis = python::install("schemathesis", &[SCHEMATHESIS])?.join("schemathesis");
     let database = postgres::Server::start()?;
     let mut tests = command("cargo", &["test", "--workspace", "--quiet", "--no-fail-fast"]);
     tests
         .env("SLIPFORM_MODEL", weights)
         .env("SLIPFORM_MCP_PYTHON", python)
+        .env("SLIPFORM_MCP_CLIENTS", clients)
         .env("SLIPFORM_SCHEMATHESIS", schemathesis)
         .env("SLIPFORM_TEST_POSTGRES", database.url())
         .env("SLIPFORM_TEST_POSTGRES_BIN", database.programs());
@@ -45,7 +47,8 @@ fn run_all() -> Result<()> {
 /// what does not use a coordinator, or starts one itself. The same selection of packages shares the build of the first run.
 fn commands_against_a_server() -> Command {
     let mut tests = command("cargo", &["test", "--workspace", "--quiet", "--test", "cli", "--"]);
-    for module in ["api::", "check::", "docs::", "embedded", "model::", "protection::", "reference::"] {
+    for module in ["api::", "check::", "docs::", "embedded", "mcp", "model::", "protection::", "reference::"]
+    {
         tests.args(["--skip", module]);
     }
     tests.env("SLIPFORM_TEST_SERVER", "1");

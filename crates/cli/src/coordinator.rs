@@ -60,6 +60,14 @@ impl Coordinator {
         }
     }
 
+    /// As [`Coordinator::open`], for a command that serves callers and performs their runs.
+    pub(crate) async fn open_to_serve(server: Option<&str>) -> Result<Coordinator> {
+        match client(server)? {
+            Some(client) => Ok(Coordinator::remote(client)),
+            None => Ok(Coordinator::local(LocalCoordinator::open_to_serve(&project()?).await?)),
+        }
+    }
+
     /// Creates the project's store if [`Coordinator::open_to_run`] found none.
     pub(crate) async fn create_store(self) -> Result<Coordinator> {
         match self.local {

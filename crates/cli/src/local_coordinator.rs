@@ -70,6 +70,19 @@ impl LocalCoordinator {
         }
     }
 
+    /// Opens the store for a runner of this process that performs the runs of all callers, and creates it if the project
+    /// has none. Runs that this process leaves behind are continued by the next one.
+    pub(crate) async fn open_to_serve(project: &Path) -> Result<LocalCoordinator> {
+        let options = AppOptions { heartbeat: HEARTBEAT, ..coordinator::options()? };
+        let app = App::open(&coordinator::database(project), false, registry(project), options).await?;
+        let mut opened = LocalCoordinator::new(app, project, true);
+        let sweeper = Sweeper::new(opened.app.clone(), SweeperOptions::default());
+        opened.background.spawn(sweeper.run());
+        let registry = opened.app.registry().clone();
+        opened.background.spawn(async move { registry.watch().await });
+        Ok(opened)
+    }
+
     /// Opens an empty store that ends with the process.
     async fn in_memory(project: &Path, registry: Arc<Registry>) -> Result<LocalCoordinator> {
         let app = App::open(IN_MEMORY, false, registry, coordinator::options()?).await?;
@@ -202,12 +215,6 @@ impl LocalCoordinator {
             claim_wait: CLAIM_WAIT,
         };
         Worker::new(Arc::new(self.app.clone()), Arc::new(resources), progress, options)
-    }
-
-    /// Reads agents and schemas again when their files change.
-    pub(crate) fn watch_files(&mut self) {
-        let registry = self.app.registry().clone();
-        self.background.spawn(async move { registry.watch().await });
     }
 
     /// Removes the runner of this process from the list of runners.

@@ -63,13 +63,12 @@ pub(crate) fn run(arguments: &Mcp) -> Result<Exit> {
 async fn serve(arguments: &Mcp) -> Result<Exit> {
     let project = std::env::current_dir().context("cannot read the current folder")?;
     let settings = Settings::read(&project, &environment)?;
-    let mut coordinator = Coordinator::open_to_run(arguments.server.as_deref()).await?.create_store().await?;
+    let coordinator = Coordinator::open_to_serve(arguments.server.as_deref()).await?;
     let options = options(&settings.mcp, arguments.agents.clone());
     warn_about_unknown_agents(&coordinator, &options).await?;
     let (close, closing) = watch::channel(false);
-    let worker = match &mut coordinator.local {
+    let worker = match &coordinator.local {
         Some(local) => {
-            local.watch_files();
             let resources = LocalResources::new(project, settings, arguments.backend.clone());
             let progress: Arc<dyn Progress> = Arc::new(());
             let worker = local.worker("slipform mcp", resources, progress);
@@ -88,7 +87,6 @@ async fn serve(arguments: &Mcp) -> Result<Exit> {
     close.send_replace(true);
     if let Some(local) = &coordinator.local {
         release(worker).await;
-        local.leave().await;
         local.write_analytics().await;
     }
     served

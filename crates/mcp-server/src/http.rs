@@ -39,12 +39,17 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The header with the version of the protocol.
 const VERSION_HEADER: &str = "mcp-protocol-version";
 
+/// The header in which requests repeat what they name, for proxies.
+const NAME_HEADER: &str = "mcp-name";
+
 type Service = StreamableHttpService<McpServer, NeverSessionManager>;
 
 /// Returns the routes. The server that mounts them checks tokens and origins, limits bodies, and attaches the [`Caller`].
 pub fn router(server: McpServer) -> Router {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
+        // Some clients refuse large results in a stream.
+        .with_json_response(true)
         .with_max_request_body_bytes(BODY_BYTES_MAX)
         .with_cancellation_token(server.closing().clone())
         // The server in front of the router has checked both.
@@ -91,7 +96,7 @@ struct Peek {
 impl Endpoint {
     /// Handles a posted message.
     async fn message(&self, request: Request) -> Response {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let Ok(body) = axum::body::to_bytes(body, BODY_BYTES_MAX).await else {
             return (StatusCode::BAD_REQUEST, "the body is incomplete").into_response();
         };
@@ -103,6 +108,15 @@ impl Endpoint {
             let caller = parts.extensions.get::<Caller>();
             if let (Some(session), Some(caller)) = (parts.headers.get(SESSION_HEADER), caller) {
                 cancel(caller.0.clone(), session, &peek.params["requestId"]);
+            }
+        }
+        if method.is_some_and(|method| method.starts_with("tasks/"))
+            && !parts.headers.contains_key(NAME_HEADER)
+        {
+            // Some clients leave the header out; the body has the same id.
+            let task = peek.as_ref().and_then(|peek| peek.params["taskId"].as_str());
+            if let Some(Ok(task)) = task.map(HeaderValue::from_str) {
+                parts.headers.insert(NAME_HEADER, task);
             }
         }
         let response = self.service.handle(Request::from_parts(parts, Full::new(body))).await;

@@ -11,6 +11,7 @@ use slipform_types::Blueprint;
 
 use crate::pages::{LIST_TTL_MS, Page, page};
 use crate::server::McpServer;
+use crate::tools::agent;
 
 /// Lists the prompts.
 pub(crate) async fn list(
@@ -39,8 +40,8 @@ fn prompt(agent: &AgentView) -> Option<Prompt> {
         argument.description = property["description"].as_str().map(str::to_owned);
         argument
     });
-    let description = Some(blueprint.description.clone()).filter(|text| !text.is_empty());
-    let mut prompt = Prompt::new(blueprint.name.clone(), description, Some(arguments.collect()));
+    let description = agent::shown_description(&blueprint);
+    let mut prompt = Prompt::new(blueprint.name.clone(), Some(description), Some(arguments.collect()));
     prompt.title = blueprint.title;
     Some(prompt)
 }

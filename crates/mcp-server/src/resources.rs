@@ -5,8 +5,8 @@ use rmcp::model::{
     CacheScope, ListResourceTemplatesResult, ListResourcesResult, PaginatedRequestParams, ReadResourceResult,
     Resource, ResourceContents, ResourceTemplate,
 };
-use serde_json::Value;
-use slipform_api::{CallerApi, EventsQuery};
+use serde_json::{Value, json};
+use slipform_api::{CallerApi, Error, EventsQuery};
 use slipform_types::SessionId;
 
 use crate::pages::{LIST_TTL_MS, Page, page};
@@ -79,7 +79,11 @@ pub(crate) async fn read(
 ) -> Result<ReadResourceResult, ErrorData> {
     let unknown = || {
         let known = TEMPLATES.map(|(uri, ..)| uri).join(", ");
-        ErrorData::resource_not_found(format!("no resource has the address `{uri}`; there are {known}"), None)
+        not_found(format!("no resource has the address `{uri}`; there are {known}"), uri)
+    };
+    let failed = |error: Error| match error.code.status() {
+        404 => not_found(error.message, uri),
+        _ => protocol_error(error),
     };
     let path = uri.strip_prefix(SCHEME).ok_or_else(unknown)?;
     let parts: Vec<&str> = path.split('/').collect();
@@ -93,19 +97,23 @@ pub(crate) async fn read(
         }
         ["sessions", id, "journal"] => {
             let session: SessionId = id.parse().map_err(|_| unknown())?;
-            let view = api.session(&session).await.map_err(protocol_error)?;
+            let view = api.session(&session).await.map_err(failed)?;
             if !server.options().shows(&view.agent_name) {
                 return Err(unknown());
             }
             journal(api, &session).await?
         }
-        ["schemas", name] => json_text(&api.schema(name).await.map_err(protocol_error)?)?,
+        ["schemas", name] => json_text(&api.schema(name).await.map_err(failed)?)?,
         ["agents", name] if server.options().shows(name) => {
-            json_text(&api.agent(name).await.map_err(protocol_error)?)?
+            json_text(&api.agent(name).await.map_err(failed)?)?
         }
         _ => return Err(unknown()),
     };
     Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri).with_mime_type(JSON)]))
+}
+
+fn not_found(message: String, uri: &str) -> ErrorData {
+    ErrorData::resource_not_found(message, Some(json!({"uri": uri})))
 }
 
 /// Returns the events of a session, oldest first. A long journal is cut at its end.

@@ -15,8 +15,8 @@ use crate::progress::{Words, shortened};
 use crate::results;
 use crate::server::protocol_error;
 
-/// The suggested time between two looks at a task, in milliseconds.
-const POLL_INTERVAL_MS: u64 = 1_000;
+/// The suggested time between two looks at a task, in milliseconds. Some clients wait for it before their first look.
+const POLL_INTERVAL_MS: u64 = 500;
 
 /// The most events that are read for the message of a task.
 const EVENTS_MAX: i64 = 50;

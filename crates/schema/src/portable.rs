@@ -83,8 +83,30 @@ fn remove_differences(schema: &mut Value, formats: Formats, is_weaker: &mut bool
         }
         *is_weaker |= remove(keywords, &["items"]);
     }
+    spell_out_booleans(keywords);
     *is_weaker |= LATER_KEYWORDS.iter().any(|name| keywords.contains_key(*name));
     subschemas_mut(keywords, |child| remove_differences(child, formats, is_weaker));
+}
+
+/// The keywords whose members are schemas. Many readers expect objects there.
+const SCHEMA_MAPS: [&str; 3] = ["properties", "patternProperties", "dependentSchemas"];
+const SCHEMA_LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+
+/// Replaces `true` and `false` among the members of keywords by objects that mean the same.
+fn spell_out_booleans(keywords: &mut Map<String, Value>) {
+    let spell_out = |schema: &mut Value| match schema {
+        Value::Bool(true) => *schema = json!({}),
+        Value::Bool(false) => *schema = json!({"not": {}}),
+        _ => {}
+    };
+    for keyword in SCHEMA_MAPS {
+        let members = keywords.get_mut(keyword).and_then(Value::as_object_mut);
+        members.into_iter().flat_map(Map::values_mut).for_each(spell_out);
+    }
+    for keyword in SCHEMA_LISTS {
+        let members = keywords.get_mut(keyword).and_then(Value::as_array_mut);
+        members.into_iter().flatten().for_each(spell_out);
+    }
 }
 
 /// Removes keywords, and returns whether there were any.
@@ -241,7 +263,7 @@ mod tests {
         rewrite(&mut [&mut schema], Formats::Agreed);
         let expected = json!({
             "anyOf": [{"type": "string"}, {"multipleOf": 2}],
-            "patternProperties": {"^a": true},
+            "patternProperties": {"^a": {}},
         });
         assert_eq!(schema, expected);
         let mut schema = json!({"not": {"type": "string"}, "oneOf": [{"multipleOf": 3}]});

@@ -39,7 +39,11 @@ pub fn publish_output(schema: &Value) -> Result<Published, Error> {
     let is_wrapped = !is_always_object(schema);
     let mut document = Document::read(schema, Formats::Agreed)?;
     if is_wrapped {
-        let root = std::mem::take(&mut document.root);
+        let root = match std::mem::take(&mut document.root) {
+            Value::Bool(true) => json!({}),
+            Value::Bool(false) => json!({"not": {}}),
+            root => root,
+        };
         document.root = json!({
             "type": "object",
             "properties": {PROPERTY: root},
@@ -145,7 +149,7 @@ impl Document {
         let names = definition_names(&schema, &targets);
         let mut definitions = BTreeMap::new();
         for (reference, name) in &names {
-            let mut target = targets.get(*reference).cloned().unwrap_or(Value::Bool(true));
+            let mut target = targets.get(*reference).cloned().unwrap_or_else(|| json!({}));
             rename_references(&mut target, &names);
             definitions.insert(name.clone(), target);
         }

@@ -26,3 +26,16 @@ pub fn mcp_python() -> Option<String> {
     }
     python
 }
+
+/// Returns the folder with published MCP clients; `None`, with a printed notice, if `cargo xtask test` has not installed
+/// them.
+#[expect(clippy::print_stdout, reason = "reports skipped tests")]
+pub fn mcp_clients() -> Option<PathBuf> {
+    let folder = std::env::var_os("SLIPFORM_MCP_CLIENTS").map(PathBuf::from);
+    if folder.is_none() {
+        println!(
+            "SKIPPED: SLIPFORM_MCP_CLIENTS is not set; cargo xtask test installs the clients and sets it"
+        );
+    }
+    folder
+}

@@ -9,6 +9,7 @@
 //! - Tools and secrets: [`edits`], [`changes`], [`protection`], [`secrets`].
 //! - Terminals: [`terminal`].
 //! - Other commands: [`check`], [`agents`], [`coordinators`], [`model`], [`stats`], [`spans`].
+//! - The MCP server: [`mcp`] message by message, [`mcp_clients`] with published clients.
 //! - The documentation's examples and the API description: [`docs`], [`api`].
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests report what they skip")]
@@ -24,6 +25,8 @@ mod docs;
 mod edits;
 mod embedded;
 mod executor;
+mod mcp;
+mod mcp_clients;
 mod model;
 mod orchestrate;
 mod protection;

@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::context::Context;
-use super::errors::{ErrorResponse, RETRY_AFTER_SECONDS};
+use super::errors::{ErrorResponse, RETRY_AFTER_SECONDS, refusal};
 use super::limits::is_runner_request;
 use super::{catch_panic, guard};
 
@@ -65,10 +65,11 @@ where
                     let close = [(header::CONNECTION, "close")];
                     return (close, ErrorResponse(error)).into_response();
                 }
+                let path = request.uri().path().to_owned();
                 match guard::admit(&context, peer.ip(), request).await {
                     // The router's error type is `Infallible`.
                     Ok(request) => router.call(request).await.unwrap_or_else(|never| match never {}),
-                    Err(error) => ErrorResponse(error).into_response(),
+                    Err(error) => refusal(&path, error),
                 }
             };
             async { Ok::<_, Infallible>(catch_panic::catch_panic(answered).await) }

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde_json::json;
 use slipform_api::{Code, Error};
 
 /// `Retry-After` in seconds. Overload and restarts are short.
@@ -16,6 +17,27 @@ impl ErrorResponse {
     pub(super) fn new(code: Code, message: impl Into<String>) -> ErrorResponse {
         ErrorResponse(Error::new(code, message))
     }
+}
+
+/// The path whose clients expect errors as JSON-RPC messages.
+const JSON_RPC_PATH: &str = "/mcp";
+
+/// The code of errors that JSON-RPC has no code for.
+const JSON_RPC_SERVER_ERROR: i32 = -32000;
+
+/// Returns the response for an error before a request has reached its handler, in the form that its path uses.
+pub(super) fn refusal(path: &str, error: Error) -> Response {
+    let body = error.body();
+    let mut response = ErrorResponse(error).into_response();
+    if path == JSON_RPC_PATH {
+        let error = json!({"code": JSON_RPC_SERVER_ERROR, "message": body.message, "data": body});
+        let message = Json(json!({"jsonrpc": "2.0", "id": null, "error": error})).into_response();
+        let (parts, body) = message.into_parts();
+        // Its length differs.
+        response.headers_mut().extend(parts.headers);
+        *response.body_mut() = body;
+    }
+    response
 }
 
 impl From<Error> for ErrorResponse {

@@ -8,13 +8,13 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header;
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use axum::{Extension, Router};
 use hyper::body::{Bytes, Frame};
 use slipform_api::Caller;
 
 use super::context::{Context, Shared};
-use super::errors::ErrorResponse;
+use super::errors::refusal;
 use super::extract::{CallerApp, read_body};
 use super::guard::RequestToken;
 use super::limits::BodyMemory;
@@ -37,7 +37,7 @@ async fn admit(
     parts.extensions.insert(BodyMemory::default());
     let bytes = match read_body(&context, &parts, body).await {
         Ok(bytes) => bytes,
-        Err(error) => return ErrorResponse(error).into_response(),
+        Err(error) => return refusal(parts.uri.path(), error),
     };
     parts.extensions.insert(Caller(Arc::new(app)));
     let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;

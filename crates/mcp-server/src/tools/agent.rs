@@ -89,7 +89,7 @@ impl NamedSchemas {
 
 /// Returns an agent as a tool, or `None` if it cannot be one.
 fn publish(server: &McpServer, blueprint: &Blueprint, contract: Option<&Value>) -> Option<Tool> {
-    let Blueprint { name, title, description, .. } = blueprint;
+    let name = &blueprint.name;
     let left_out = |reason: String| {
         tracing::warn!("agent `{name}` is not offered as an MCP tool: {reason}");
         None
@@ -110,27 +110,16 @@ fn publish(server: &McpServer, blueprint: &Blueprint, contract: Option<&Value>) 
             "agent `{name}` has a name of more than {NAME_CHARACTERS_MAX} characters; some MCP clients refuse it"
         );
     }
-    Some(tool(blueprint, title.as_deref(), description, input, output))
+    Some(tool(blueprint, input, output))
 }
 
-fn tool(
-    blueprint: &Blueprint,
-    title: Option<&str>,
-    description: &str,
-    input: JsonObject,
-    output: Option<JsonObject>,
-) -> Tool {
-    let shown = if description.is_empty() {
-        format!("Runs the agent `{}`.", blueprint.name)
-    } else {
-        description.to_owned()
-    };
-    let mut tool = Tool::new(blueprint.name.clone(), shown, Arc::new(input));
+fn tool(blueprint: &Blueprint, input: JsonObject, output: Option<JsonObject>) -> Tool {
+    let mut tool = Tool::new(blueprint.name.clone(), shown_description(blueprint), Arc::new(input));
     tool.output_schema = output.map(Arc::new);
-    tool.title = title.map(str::to_owned);
+    tool.title.clone_from(&blueprint.title);
     let is_read_only = is_read_only(blueprint);
     let mut annotations = ToolAnnotations::new().read_only(is_read_only);
-    annotations.title = title.map(str::to_owned);
+    annotations.title.clone_from(&blueprint.title);
     if !is_read_only {
         annotations = annotations.destructive(true);
     }
@@ -139,6 +128,15 @@ fn tool(
     meta.insert("anthropic/maxResultSizeChars".to_owned(), json!(SHOWN_CHARACTERS_MAX));
     tool.meta = Some(meta);
     tool
+}
+
+/// Returns the description of an agent. Clients expect one.
+pub(crate) fn shown_description(blueprint: &Blueprint) -> String {
+    if blueprint.description.is_empty() {
+        format!("Runs the agent `{}`.", blueprint.name)
+    } else {
+        blueprint.description.clone()
+    }
 }
 
 /// Returns whether nothing that the agent can do changes files or other systems, as far as that is known.

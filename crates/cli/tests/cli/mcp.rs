@@ -1,0 +1,370 @@
+//! The MCP server, message by message.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use serde_json::{Value, json};
+use slipform_testkit::wait_until;
+
+use crate::support::{Project, request, serve};
+
+/// Agents whose results are fixed: valid ones, one that breaks its contract, one that takes as long as it is told.
+pub(crate) fn example_project(name: &str) -> Project {
+    let program = |name: &str, script: &str, more: &str| {
+        format!(
+            "name: {name}\ntype: procedural\nparameters_as: stdin\ncommand: [sh, -c, {}]\n{more}",
+            json!(script)
+        )
+    };
+    let greeter = "title: Greeter\ndescription: Greets a person.\n\
+        parameters_schema: {type: object, properties: {name: {type: string}}, required: [name], additionalProperties: false}\n\
+        output_schema: {type: object, properties: {greeting: {type: string}}, required: [greeting]}\n";
+    let pair = "description: Returns a pair.\nparameters_schema: {type: object}\n\
+        output_schema: {$schema: 'http://json-schema.org/draft-07/schema#', type: array, items: [{type: string}, \
+        {$ref: '#/definitions/Count'}], additionalItems: false, definitions: {Count: {type: integer}}}\n";
+    let broken = "description: Breaks its contract.\nparameters_schema: {type: object}\n\
+        output_schema: {type: object, properties: {severity: {enum: [low, high]}}, required: [severity]}\n";
+    let patient = "description: Takes its time.\n\
+        parameters_schema: {type: object, properties: {seconds: {type: integer}}, required: [seconds]}\n\
+        output_schema: {type: object, properties: {done: {type: boolean}}, required: [done]}\n";
+    let wait = "seconds=$(tr -dc 0-9); sleep $seconds; echo '{\"done\": true}'";
+    Project::new(name)
+        .file(
+            "agents/greeter.yaml",
+            &program("greeter", "cat >/dev/null; echo '{\"greeting\": \"Hello\"}'", greeter),
+        )
+        .file("agents/pair.yaml", &program("pair", "cat >/dev/null; echo '[\"a\", 1]'", pair))
+        .file(
+            "agents/broken.yaml",
+            &program("broken", "cat >/dev/null; echo '{\"severity\": \"critical\"}'", broken),
+        )
+        .file("agents/patient.yaml", &program("patient", wait, patient))
+        .file("agents/writer.yaml", "name: writer\ndescription: Writes a text.\nsystem_prompt: You write.\n")
+}
+
+/// Returns the status of a run.
+pub(crate) fn run_status(project: &Project, run: &str) -> String {
+    let shown = project.run(&["runs", "show", run, "--json"]).json();
+    shown["status"].as_str().unwrap_or_else(|| panic!("{shown}")).to_owned()
+}
+
+/// A client on standard input and output.
+struct StdioClient {
+    process: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    next_id: u64,
+    /// The messages without an id that arrived so far.
+    notifications: Vec<Value>,
+}
+
+impl StdioClient {
+    /// Starts the server and opens a connection of the older era.
+    fn start(project: &Project, more: &[&str]) -> StdioClient {
+        let mut client = StdioClient::start_modern(project, more);
+        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+        client.request("initialize", &params);
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    /// Starts the server. Requests bring their own version.
+    fn start_modern(project: &Project, more: &[&str]) -> StdioClient {
+        let mut command = project.command(&["mcp"]);
+        let mut process = command.args(more).stderr(Stdio::inherit()).spawn().unwrap();
+        let input = process.stdin.take();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        StdioClient { process, input, output, next_id: 1, notifications: Vec::new() }
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    /// Reads one message. Everything on standard output is one.
+    fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        let message: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+        assert_eq!(message["jsonrpc"], "2.0", "{line}");
+        message
+    }
+
+    /// Sends a request and returns its answer.
+    fn request(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.start_request(method, params);
+        self.answer(id)
+    }
+
+    fn start_request(&mut self, method: &str, params: &Value) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let message = self.receive();
+            if message["id"] == id {
+                return message;
+            }
+            self.notifications.push(message);
+        }
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.request("tools/call", &json!({"name": tool, "arguments": arguments}))["result"].clone()
+    }
+
+    /// Closes the input and waits for the end of the server.
+    fn close(mut self) {
+        drop(self.input.take());
+        assert!(self.process.wait().unwrap().success());
+    }
+}
+
+impl Drop for StdioClient {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The metadata of a request of 2026-07-28 that knows tasks.
+fn modern_meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+    })
+}
+
+#[test]
+fn session_tools_start_read_and_stop_sessions() {
+    let project = example_project("mcp-sessions");
+    let mut client = StdioClient::start(&project, &[]);
+    let schema =
+        json!({"type": "object", "properties": {"greeting": {"const": "Hello"}}, "required": ["greeting"]});
+    let started = client.call(
+        "start_agent_session",
+        &json!({"agent_name": "greeter", "parameters": {"name": "A"}, "output_schema": schema}),
+    );
+    // The agent has an output schema of its own.
+    assert_eq!(started["isError"], true, "{started}");
+    assert!(started["content"][0]["text"].as_str().unwrap().starts_with("OutputSchemaConflict"), "{started}");
+    let arguments = json!({"agent_name": "greeter", "parameters": {"name": "A"}});
+    let started = client.call("start_agent_session", &arguments)["structuredContent"].clone();
+    assert_eq!(
+        (&started["status"], &started["result"]),
+        (&json!("completed"), &json!({"greeting": "Hello"})),
+        "{started}"
+    );
+
+    let arguments = json!({"agent_name": "patient", "parameters": {"seconds": 600}, "mode": "async_poll"});
+    let waiting = client.call("start_agent_session", &arguments)["structuredContent"].clone();
+    let session = json!({"session_id": waiting["session_id"]});
+    let status = client.call("get_agent_session_status", &session)["structuredContent"].clone();
+    assert!(["pending", "claimed", "running"].contains(&status["status"].as_str().unwrap()), "{status}");
+    client.call("stop_agent_session", &session);
+    let waited = json!({"session_id": waiting["session_id"], "wait": 50});
+    let stopped = client.call("get_agent_session_result", &waited);
+    assert_eq!(stopped["isError"], true, "{stopped}");
+    assert!(stopped["content"][0]["text"].as_str().unwrap().contains("stopped"), "{stopped}");
+
+    let sessions = client.call("list_agent_sessions", &json!({}))["structuredContent"]["sessions"].clone();
+    assert_eq!(sessions.as_array().unwrap().len(), 2, "{sessions}");
+    let unknown = client.call("list_agent_sessions", &json!({"limits": 1}));
+    assert!(unknown["content"][0]["text"].as_str().unwrap().contains("unknown field `limits`"), "{unknown}");
+    let checked = client
+        .call("check", &json!({"text": "It is ```json\n{\"a\": 1,}\n```", "schema": {"type": "object"}}));
+    assert_eq!(checked["structuredContent"]["value"], json!({"a": 1}), "{checked}");
+    client.close();
+}
+
+#[test]
+fn agents_can_be_filtered_and_long_lists_are_paged() {
+    let mut project = example_project("mcp-filter");
+    for number in 0..200 {
+        let name = format!("agent{number:055}");
+        let text = format!("name: {name}\ndescription: Agent {number}.\nsystem_prompt: You answer.\n");
+        project = project.file(&format!("agents/{name}.yaml"), &text);
+    }
+    let mut client = StdioClient::start(&project, &[]);
+    let (mut names, mut cursor) = (Vec::new(), Value::Null);
+    loop {
+        let params = if cursor.is_null() { json!({}) } else { json!({"cursor": cursor}) };
+        let page = client.request("tools/list", &params)["result"].clone();
+        names.extend(
+            page["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()),
+        );
+        cursor = page["nextCursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert!(names.len() > 208 && names[0] == "check", "{names:?}");
+    assert!(names[8..].is_sorted() && names.contains(&format!("agent{:055}", 199)));
+    let refused = client.request("tools/list", &json!({"cursor": "7"}));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    client.close();
+
+    let mut client = StdioClient::start(&project, &["--agents", "greeter,pair"]);
+    let listed = client.request("tools/list", &json!({}))["result"]["tools"].clone();
+    let names: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names[8..], ["greeter", "pair"]);
+    let hidden = client.request("tools/call", &json!({"name": "broken", "arguments": {}}));
+    assert_eq!(hidden["error"]["code"], -32602, "{hidden}");
+    let hidden = client.call("start_agent_session", &json!({"agent_name": "broken"}));
+    assert!(hidden["content"][0]["text"].as_str().unwrap().starts_with("AgentNotFound"), "{hidden}");
+    let read = client.request("resources/read", &json!({"uri": "slipform://agents/broken"}));
+    assert!(read["error"]["code"].is_number(), "{read}");
+    client.close();
+}
+
+#[test]
+fn large_result_is_returned_and_journal_is_readable() {
+    let large = "name: large\ntype: procedural\nparameters_as: stdin\ndescription: Large.\nparameters_schema: {type: object}\n\
+        command: [sh, -c, 'cat >/dev/null; printf %s \"{\\\"text\\\": \\\"\"; head -c 3000000 /dev/zero | tr \"\\0\" a; echo \"\\\"}\"']\n\
+        output_schema: {type: object, properties: {text: {type: string}}, required: [text]}\n";
+    let project = example_project("mcp-large").file("agents/large.yaml", large);
+    let mut client = StdioClient::start(&project, &[]);
+    let called = client.call("large", &json!({}));
+    assert_eq!(
+        called["structuredContent"]["text"].as_str().map(str::len),
+        Some(3_000_000),
+        "{}",
+        called["content"]
+    );
+    let session = called["_meta"]["slipform/session_id"].as_str().unwrap();
+    let uri = format!("slipform://sessions/{session}/journal");
+    let read = client.request("resources/read", &json!({"uri": uri}));
+    let journal: Value =
+        serde_json::from_str(read["result"]["contents"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(journal["events"][0]["event_type"], "run_start");
+    client.close();
+}
+
+#[test]
+fn end_of_input_stops_no_run() {
+    let project = example_project("mcp-end");
+    let mut client = StdioClient::start(&project, &[]);
+    client.start_request(
+        "tools/call",
+        &json!({"name": "patient", "arguments": {"seconds": 2}, "_meta": {"progressToken": 1}}),
+    );
+    let progress = client.receive();
+    assert_eq!(progress["method"], "notifications/progress", "{progress}");
+    client.close();
+    let runs = project.run(&["runs", "list", "--json"]).json();
+    let run = runs["runs"].as_array().or(runs.as_array()).unwrap()[0].clone();
+    assert!(["pending", "running", "claimed"].contains(&run["status"].as_str().unwrap()), "{run}");
+    // Another process continues it.
+    let client = StdioClient::start(&project, &[]);
+    let id = run["run_id"].as_str().unwrap().to_owned();
+    wait_until("the run has ended", || run_status(&project, &id) == "completed");
+    client.close();
+}
+
+#[test]
+fn task_survives_a_killed_server() {
+    let project = example_project("mcp-task");
+    let mut client = StdioClient::start_modern(&project, &[]);
+    let params = json!({"name": "patient", "arguments": {"seconds": 1}, "_meta": modern_meta()});
+    let created = client.request("tools/call", &params)["result"].clone();
+    assert_eq!(created["resultType"], "task", "{created}");
+    drop(client);
+    let mut client = StdioClient::start_modern(&project, &[]);
+    let params = json!({"taskId": created["taskId"], "_meta": modern_meta()});
+    let mut task = Value::Null;
+    wait_until("the task has ended", || {
+        task = client.request("tasks/get", &params)["result"].clone();
+        task["status"] != "working"
+    });
+    assert_eq!(task["result"]["structuredContent"], json!({"done": true}), "{task}");
+    let unknown = client.request("tasks/get", &json!({"taskId": "run_000000000000", "_meta": modern_meta()}));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+}
+
+#[test]
+fn many_calls_take_no_more_memory() {
+    let project = example_project("mcp-many");
+    let mut client = StdioClient::start(&project, &[]);
+    let resident = |client: &StdioClient| -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", client.process.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let call = |client: &mut StdioClient, count: usize| {
+        for _ in 0..count {
+            let checked = client.call("check", &json!({"text": "{\"a\": 1}", "schema": {"type": "object"}}));
+            assert_eq!(checked["structuredContent"]["valid"], true);
+        }
+    };
+    call(&mut client, 200);
+    let before = resident(&client);
+    call(&mut client, 1_000);
+    let after = resident(&client);
+    assert!(after < before + 16 * 1_024, "{before} KiB before, {after} KiB after");
+    client.close();
+}
+
+#[test]
+fn limited_token_sees_its_agents_only_and_foreign_origins_are_refused() {
+    let project = example_project("mcp-token").file("slipform.toml", "[server]\nbehind_proxy = true\n");
+    let token = |more: &[&str]| {
+        let created = project.run(&[&["token", "create", "mcp", "--scope", "caller"], more].concat());
+        created.stdout.split_whitespace().find(|word| word.starts_with("sf_")).unwrap().to_owned()
+    };
+    let limited = token(&["--agents", "greeter"]);
+    let (server, address) = serve(&project, &[]);
+    let (status, body) = request(&address, "POST", "/mcp", None, &json!({}));
+    assert_eq!((status, &body["jsonrpc"]), (401, &json!("2.0")), "{body}");
+    let answer = |method: &str, params: Value| post(&address, Some(&limited), method, params);
+    let listed = answer("tools/list", json!({}))["result"]["tools"].clone();
+    let names: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names[8..], ["greeter"]);
+    let called = answer("tools/call", json!({"name": "greeter", "arguments": {"name": "A"}}));
+    assert_eq!(called["result"]["structuredContent"], json!({"greeting": "Hello"}), "{called}");
+    let refused = answer("tools/call", json!({"name": "pair", "arguments": {}}));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    server.shut_down();
+}
+
+/// Posts a request of the older era and returns the answer.
+fn post(address: &str, token: Option<&str>, method: &str, params: Value) -> Value {
+    use std::io::Read as _;
+    let host = address.trim_start_matches("http://");
+    let mut stream = std::net::TcpStream::connect(host).unwrap();
+    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    write!(
+        stream,
+        "POST /mcp HTTP/1.0\r\nHost: {host}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         MCP-Protocol-Version: 2025-06-18\r\n{token}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (_, body) = response.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {response}"))
+}
+
+#[test]
+fn settings_of_clients_are_printed() {
+    let project = example_project("mcp-settings");
+    let printed = project.run(&["mcp", "--print-config", "claude", "--agents", "greeter"]).json();
+    let words = printed["mcpServers"]["slipform"]["args"].as_array().unwrap();
+    assert_eq!(words[..2], [json!("mcp"), json!("--project")]);
+    assert_eq!(words[3..], [json!("--agents"), json!("greeter")]);
+    let printed =
+        project.run(&["mcp", "--print-config", "vscode", "--server", "https://agents.example.com"]).json();
+    let expected =
+        json!({"servers": {"slipform": {"type": "http", "url": "https://agents.example.com/mcp"}}});
+    assert_eq!(printed, expected);
+    let printed = project.run(&["mcp", "--print-config", "goose"]).stdout;
+    assert!(printed.starts_with("extensions:\n  slipform:\n    enabled: true\n"), "{printed}");
+}

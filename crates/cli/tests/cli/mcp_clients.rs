@@ -1,0 +1,282 @@
+//! The MCP server with published clients in Python and TypeScript, in both eras of the protocol.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use slipform_testkit::{mcp_clients, mcp_python};
+
+use crate::mcp::{example_project, run_status};
+use crate::support::{Project, serve};
+
+/// A client library in one era of the protocol.
+#[derive(Clone, Copy)]
+struct ClientKind {
+    name: &'static str,
+    era: &'static str,
+}
+
+/// Every library, in every era that it offers.
+const CLIENTS: [ClientKind; 8] = [
+    ClientKind { name: "py1", era: "legacy" },
+    ClientKind { name: "py2", era: "2026" },
+    ClientKind { name: "py2", era: "legacy" },
+    ClientKind { name: "fast", era: "2026" },
+    ClientKind { name: "fast", era: "legacy" },
+    ClientKind { name: "ts1", era: "legacy" },
+    ClientKind { name: "ts2", era: "2026" },
+    ClientKind { name: "ts2", era: "legacy" },
+];
+
+impl ClientKind {
+    fn is_modern(self) -> bool {
+        self.era == "2026"
+    }
+
+    /// Prepares the program that uses the library; `None` if it is not installed.
+    fn command(self) -> Option<Command> {
+        let clients = mcp_clients()?;
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
+        let mut command = match self.name {
+            "ts1" | "ts2" => Command::new("node"),
+            "py2" => Command::new(mcp_python()?),
+            name => Command::new(clients.join(name).join("bin/python")),
+        };
+        match self.name {
+            name @ ("ts1" | "ts2") => command.arg(clients.join(name).join(format!("{name}.mjs"))),
+            name => command.arg(scripts.join(format!("{name}.py"))),
+        };
+        command.args(["--era", self.era]);
+        Some(command)
+    }
+}
+
+/// How a client reaches the server.
+enum Target<'p> {
+    Http(String),
+    Stdio(&'p Project),
+}
+
+/// Runs a scenario and returns what the client saw; `None` if the client is not installed.
+fn run(client: ClientKind, target: &Target<'_>, scenario: &str, options: &[&str]) -> Option<Value> {
+    let mut command = client.command()?;
+    command.args(["--scenario", scenario]).args(options);
+    match target {
+        Target::Http(address) => command.arg("http").arg(format!("{address}/mcp")),
+        Target::Stdio(project) => {
+            let server = project.command(&["mcp"]);
+            command.arg("stdio").arg(server.get_program()).args(["mcp", "--project"]).arg(&project.folder)
+        }
+    };
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{} {} {scenario}: {stdout}\n{stderr}", client.name, client.era);
+    Some(serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}")))
+}
+
+/// The checks of one client on one transport.
+struct Check<'p> {
+    client: ClientKind,
+    target: Target<'p>,
+    project: &'p Project,
+}
+
+impl Check<'_> {
+    /// Checks everything; nothing if the client is not installed.
+    fn all(&self) -> Option<()> {
+        self.tools()?;
+        self.long_calls()?;
+        self.lists()?;
+        if self.client.is_modern() { self.tasks() } else { Some(()) }
+    }
+
+    fn run(&self, scenario: &str, options: &[&str]) -> Option<Value> {
+        run(self.client, &self.target, scenario, options)
+    }
+
+    fn call(&self, tool: &str, arguments: &Value) -> Option<Value> {
+        self.run("call", &["--tool", tool, "--arguments", &arguments.to_string()])
+    }
+
+    /// Lists and calls tools: valid, with bad arguments, with a failed contract, unknown.
+    fn tools(&self) -> Option<()> {
+        let listed = self.run("list", &[])?;
+        let version = listed["protocolVersion"].as_str().unwrap();
+        assert_eq!(version >= "2026-07-28", self.client.is_modern(), "{version}");
+        let tools = listed["tools"].as_array().unwrap();
+        let greeter = tools.iter().find(|tool| tool["name"] == "greeter").unwrap();
+        assert_eq!(greeter["inputSchema"]["required"], json!(["name"]));
+        assert_eq!(greeter["outputSchema"]["required"], json!(["greeting"]));
+        assert_eq!(
+            (&greeter["title"], &greeter["description"]),
+            (&json!("Greeter"), &json!("Greets a person."))
+        );
+
+        let called = self.call("greeter", &json!({"name": "A"}))?;
+        assert_eq!(
+            (&called["isError"], &called["structuredContent"]),
+            (&json!(false), &json!({"greeting": "Hello"}))
+        );
+        let run_id = called["_meta"]["slipform/run_id"].as_str().unwrap();
+        assert_eq!(run_status(self.project, run_id), "completed");
+        let tuple = self.call("pair", &json!({}))?;
+        assert_eq!(tuple["structuredContent"], json!({"result": ["a", 1]}), "{tuple}");
+        let refused = self.call("greeter", &json!({"nam": "A"}))?;
+        assert_eq!(refused["isError"], true);
+        assert!(
+            refused["texts"][0].as_str().unwrap().contains("$.name: required property is missing"),
+            "{refused}"
+        );
+        let failed = self.call("broken", &json!({}))?;
+        assert_eq!(
+            (&failed["isError"], &failed["structuredContent"]),
+            (&json!(true), &Value::Null),
+            "{failed}"
+        );
+        assert!(
+            failed["texts"][0].as_str().unwrap().contains("$.severity: 'critical' is not one of"),
+            "{failed}"
+        );
+        let unknown = self.call("nothing", &json!({}))?;
+        assert_eq!(unknown["protocol_error"]["code"], -32602, "{unknown}");
+        Some(())
+    }
+
+    /// Receives progress, and cancels a call, which stops its run.
+    fn long_calls(&self) -> Option<()> {
+        let reported = self.run("progress", &["--tool", "patient", "--arguments", "{\"seconds\": 1}"])?;
+        assert_eq!(reported["structuredContent"], json!({"done": true}), "{reported}");
+        let messages: Vec<&str> = reported["progress"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|report| report["message"].as_str().unwrap())
+            .collect();
+        assert!(messages.iter().any(|message| message.contains("using")), "{messages:?}");
+
+        let tool = ["--tool", "patient", "--arguments", "{\"seconds\": 600}", "--after-progress"];
+        let cancelled = self.run("cancel", &tool)?;
+        assert_eq!(cancelled["usableAfterwards"], true, "{cancelled}");
+        let stopped = || {
+            let runs = self.project.run(&["runs", "list", "--json"]).json();
+            let is_active = |run: &Value| run["agent_name"] == "patient" && run["status"] == "running";
+            !runs["runs"].as_array().or(runs.as_array()).unwrap().iter().any(is_active)
+        };
+        slipform_testkit::wait_until("the cancelled run has stopped", stopped);
+        Some(())
+    }
+
+    /// Reads resources, completes names, uses prompts, and hears of a new agent.
+    fn lists(&self) -> Option<()> {
+        let read = self.run("read", &["--uri", "slipform://agents/greeter"])?;
+        let text = read["contents"][0]["text"].as_str().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap()["name"], "greeter");
+        let template = ["--template", "slipform://agents/{name}", "--argument", "name", "--value", "gree"];
+        assert_eq!(self.run("complete", &template)?["completion"]["values"], json!(["greeter"]));
+        let prompts = self.run("prompts", &[])?;
+        assert!(
+            prompts["prompts"].as_array().unwrap().iter().any(|prompt| prompt["name"] == "writer"),
+            "{prompts}"
+        );
+        let added = self.project.folder.join("agents/added.yaml");
+        let _ = std::fs::remove_file(&added);
+        let touch = ["--touch", added.to_str().unwrap(), "--content", "name: added\ndescription: New.\n"];
+        let changed = self.run("changes", &touch)?;
+        assert_eq!(changed["changed"], true, "{changed}");
+        assert!(changed["tools"].as_array().unwrap().contains(&json!("added")), "{changed}");
+        std::fs::remove_file(&added).unwrap();
+        Some(())
+    }
+
+    /// Runs an agent as a task.
+    fn tasks(&self) -> Option<()> {
+        let arguments = ["--tool", "patient", "--arguments", "{\"seconds\": 1}"];
+        let ended = self.run("task", &arguments)?;
+        assert_eq!(ended["created"]["resultType"], "task", "{ended}");
+        assert!(ended["created"]["taskId"].as_str().unwrap().starts_with("run_"), "{ended}");
+        assert_eq!(ended["final"]["status"], "completed", "{ended}");
+        assert_eq!(ended["final"]["result"]["structuredContent"], json!({"done": true}), "{ended}");
+        Some(())
+    }
+}
+
+fn project_for(client: ClientKind, transport: &str) -> Project {
+    example_project(&format!("mcp-{transport}-{}-{}", client.name, client.era))
+}
+
+fn check_over_http(client: ClientKind) {
+    let project = project_for(client, "http");
+    let (server, address) = serve(&project, &[]);
+    let _ = Check { client, target: Target::Http(address), project: &project }.all();
+    server.shut_down();
+}
+
+fn check_on_stdio(client: ClientKind) {
+    let project = project_for(client, "stdio");
+    let _ = Check { client, target: Target::Stdio(&project), project: &project }.all();
+}
+
+#[test]
+fn python_mcp_1_works_over_http() {
+    check_over_http(CLIENTS[0]);
+}
+
+#[test]
+fn python_mcp_1_works_on_stdio() {
+    check_on_stdio(CLIENTS[0]);
+}
+
+#[test]
+fn python_mcp_2_works_over_http() {
+    check_over_http(CLIENTS[1]);
+}
+
+#[test]
+fn python_mcp_2_works_on_stdio() {
+    check_on_stdio(CLIENTS[1]);
+}
+
+#[test]
+fn fastmcp_4_works_over_http() {
+    check_over_http(CLIENTS[3]);
+}
+
+#[test]
+fn fastmcp_4_works_on_stdio() {
+    check_on_stdio(CLIENTS[3]);
+}
+
+#[test]
+fn typescript_sdk_1_works_over_http() {
+    check_over_http(CLIENTS[5]);
+}
+
+#[test]
+fn typescript_sdk_1_works_on_stdio() {
+    check_on_stdio(CLIENTS[5]);
+}
+
+#[test]
+fn typescript_client_2_works_over_http() {
+    check_over_http(CLIENTS[6]);
+}
+
+#[test]
+fn typescript_client_2_works_on_stdio() {
+    check_on_stdio(CLIENTS[6]);
+}
+
+#[test]
+fn python_mcp_2_works_in_the_older_era() {
+    check_over_http(CLIENTS[2]);
+}
+
+#[test]
+fn fastmcp_4_works_in_the_older_era() {
+    check_over_http(CLIENTS[4]);
+}
+
+#[test]
+fn typescript_client_2_works_in_the_older_era() {
+    check_over_http(CLIENTS[7]);
+}
