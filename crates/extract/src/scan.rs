@@ -133,6 +133,10 @@ impl Scanner<'_> {
             let starts = |byte: &u8| matches!(byte, b'{' | b'[' | b'(' | b'"' | b'`');
             if tag > 0 && !line[..rest].iter().any(starts) {
                 self.at += rest;
+                // A longer line may be cut inside a character.
+                while !self.text.is_char_boundary(self.at) {
+                    self.at += 1;
+                }
             }
         }
         self.clear_from = self.at;

@@ -112,3 +112,13 @@ fn text_above_length_limit_is_refused() {
     let options = Options { text_bytes_max: 10, ..Options::default() };
     assert_eq!(extract("{\"a\": 12345}", None, &options), Outcome::TooLong { bytes: 12, limit: 10 });
 }
+
+#[test]
+fn long_line_after_a_fence_may_be_cut_inside_a_character() {
+    for shift in 0..4 {
+        let title = "é€😀".repeat(60);
+        let text = format!("```json{}{title}\n{{\"a\": 1}}\n```", " ".repeat(shift));
+        let outcome = extract(&text, None, &Options::default());
+        assert_eq!(outcome.valid(), Some(&json!({"a": 1})), "{shift}");
+    }
+}
