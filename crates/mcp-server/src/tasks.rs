@@ -13,7 +13,7 @@ use slipform_types::{Event, RunId, RunStatus};
 
 use crate::progress::{Words, shortened};
 use crate::results;
-use crate::server::protocol_error;
+use crate::server::{is_modern, protocol_error};
 
 /// The suggested time between two looks at a task, in milliseconds. Some clients wait for it before their first look.
 const POLL_INTERVAL_MS: u64 = 500;
@@ -21,9 +21,11 @@ const POLL_INTERVAL_MS: u64 = 500;
 /// The most events that are read for the message of a task.
 const EVENTS_MAX: i64 = 50;
 
-/// Returns whether the sender of a request declared that it knows tasks.
+/// Returns whether the sender of a request declared that it knows tasks. They exist since 2026-07-28; some clients declare
+/// them in the older era too and then do not understand a task.
 pub(crate) fn are_known_to(context: &RequestContext<RoleServer>) -> bool {
-    context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
+    is_modern(context)
+        && context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
 }
 
 /// Returns a new task for a run.

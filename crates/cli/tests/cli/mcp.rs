@@ -288,6 +288,19 @@ fn task_survives_a_killed_server() {
 }
 
 #[test]
+fn client_of_the_older_era_gets_no_task() {
+    let project = example_project("mcp-older-task");
+    let mut client = StdioClient::start_modern(&project, &[]);
+    let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}});
+    client.request("initialize", &params);
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let called = client.call("greeter", &json!({"name": "A"}));
+    assert_eq!(called["structuredContent"], json!({"greeting": "Hello"}), "{called}");
+    client.close();
+}
+
+#[test]
 fn many_calls_take_no_more_memory() {
     let project = example_project("mcp-many");
     let mut client = StdioClient::start(&project, &[]);
