@@ -61,21 +61,23 @@ pub(crate) fn run(arguments: &Mcp) -> Result<Exit> {
 }
 
 async fn serve(arguments: &Mcp) -> Result<Exit> {
-    let project = std::env::current_dir().context("cannot read the current folder")?;
-    let settings = Settings::read(&project, &environment)?;
     let coordinator = Coordinator::open_to_serve(arguments.server.as_deref()).await?;
-    let options = options(&settings.mcp, arguments.agents.clone());
-    warn_about_unknown_agents(&coordinator, &options).await?;
     let (close, closing) = watch::channel(false);
-    let worker = match &coordinator.local {
+    let (shown, worker) = match &coordinator.local {
         Some(local) => {
-            let resources = LocalResources::new(project, settings, arguments.backend.clone());
+            let settings = Settings::read(local.project(), &environment)?;
+            let shown = settings.mcp.clone();
+            let resources =
+                LocalResources::new(local.project().to_owned(), settings, arguments.backend.clone());
             let progress: Arc<dyn Progress> = Arc::new(());
             let worker = local.worker("slipform mcp", resources, progress);
-            Some(tokio::spawn(worker.run(closed(closing))))
+            (shown, Some(tokio::spawn(worker.run(closed(closing)))))
         }
-        None => None,
+        // The settings of a coordinator's project are not here.
+        None => (McpSettings::default(), None),
     };
+    let options = options(&shown, arguments.agents.clone());
+    warn_about_unknown_agents(&coordinator, &options).await?;
     let server = McpServer::new(coordinator.api.clone(), options);
     let served = tokio::select! {
         served = serve_stdio(server.clone(), tokio::io::stdin(), tokio::io::stdout()) => {

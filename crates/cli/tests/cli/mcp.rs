@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
-use slipform_testkit::wait_until;
+use slipform_testkit::{ScriptedServer, Step, wait_until};
 
 use crate::support::{Project, request, serve};
 
@@ -364,6 +364,40 @@ fn post(address: &str, token: Option<&str>, method: &str, params: Value) -> Valu
     stream.read_to_string(&mut response).unwrap();
     let (_, body) = response.split_once("\r\n\r\n").unwrap();
     serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {response}"))
+}
+
+/// Slipform's own MCP client, over HTTP and with a program that connects to the coordinator.
+#[test]
+fn agents_of_another_project_are_tools() {
+    let inner = example_project("mcp-inner");
+    let (server, address) = serve(&inner, &[]);
+    let slipform = inner.command(&[]).get_program().to_str().unwrap().to_owned();
+    let servers = [
+        json!({"url": format!("{address}/mcp")}),
+        json!({"command": [slipform, "mcp", "--server", address]}),
+    ];
+    for (number, inner) in servers.iter().enumerate() {
+        let model = ScriptedServer::start([
+            Step::tool("inner_greeter", json!({"name": "Ada"})),
+            Step::tool("submit_result", json!({"said": "Hello"})),
+        ]);
+        let agent = json!({
+            "name": "asker",
+            "description": "Asks.",
+            "system_prompt": "You ask.",
+            "mcp_servers": {"inner": inner},
+            "tools": ["inner:greeter"],
+            "output_schema": {"type": "object", "properties": {"said": {"type": "string"}}, "required": ["said"]},
+        });
+        let outer = Project::new(&format!("mcp-outer-{number}"))
+            .backend(&model.base_url())
+            .file("agents/asker.json", &agent.to_string());
+        let ran = outer.run(&["run", "asker", "-p", "Ask."]);
+        assert_eq!((ran.status, ran.json()), (0, json!({"said": "Hello"})), "{}", ran.stderr);
+        let asked = model.requests()[1].body["messages"].to_string();
+        assert!(asked.contains("greeting"), "{asked}");
+    }
+    server.shut_down();
 }
 
 #[test]

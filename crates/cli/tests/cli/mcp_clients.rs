@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use slipform_testkit::{mcp_clients, mcp_python};
+use slipform_testkit::{corpus, mcp_clients, mcp_python};
 
 use crate::mcp::{example_project, run_status};
 use crate::support::{Project, serve};
@@ -202,6 +202,55 @@ impl Check<'_> {
 
 fn project_for(client: ClientKind, transport: &str) -> Project {
     example_project(&format!("mcp-{transport}-{}-{}", client.name, client.era))
+}
+
+/// Returns a project with an agent for each schema of real tools and documents. The agent returns a valid instance.
+fn contracts_project(name: &str) -> Option<(Project, usize)> {
+    let folder = corpus("jsonschemabench")?;
+    let mut project = Project::new(name);
+    let mut count = 0;
+    for file in ["MCPspec", "Glaiveai2K", "Github_easy"] {
+        let text = std::fs::read_to_string(folder.join(file).with_extension("jsonl")).unwrap();
+        for line in text.lines() {
+            let row: Value = serde_json::from_str(line).unwrap();
+            let schema = &row["schema"];
+            let Ok(compiled) = slipform_schema::Schema::compile(schema) else { continue };
+            let instances = row["tests"].as_array().unwrap().iter().map(|test| &test["data"]);
+            let Some(instance) = instances.clone().find(|instance| compiled.is_valid(instance)) else {
+                continue;
+            };
+            let agent = json!({
+                "name": format!("contract{count}"),
+                "description": "Returns a fixed value.",
+                "type": "procedural",
+                "command": ["cat", format!("values/{count}.json")],
+                "parameters_schema": {"type": "object"},
+                "parameters_as": "stdin",
+                "output_schema": schema,
+            });
+            project = project
+                .file(&format!("agents/contract{count}.json"), &agent.to_string())
+                .file(&format!("values/{count}.json"), &instance.to_string());
+            count += 1;
+        }
+    }
+    Some((project, count))
+}
+
+/// Both Python clients accept the published output schemas, and validate each result against them.
+#[test]
+fn python_clients_accept_published_contracts() {
+    let Some((project, count)) = contracts_project("mcp-contracts") else { return };
+    assert!(count > 150, "{count}");
+    let (server, address) = serve(&project, &[]);
+    let target = Target::Http(address);
+    for client in [CLIENTS[0], CLIENTS[1]] {
+        let Some(seen) = run(client, &target, "each", &["--tool", "contract", "--limit", "600"]) else {
+            return;
+        };
+        assert_eq!((&seen["count"], &seen["failures"]), (&json!(count), &json!({})), "{}", client.name);
+    }
+    server.shut_down();
 }
 
 fn check_over_http(client: ClientKind) {

@@ -230,6 +230,23 @@ async def many(driver, options):
     return {"successes": successes, "count": options.count, "failures": failures[:3], "seconds": seconds}
 
 
+async def each(driver, options):
+    """Calls every tool whose name begins with `--tool`, without arguments."""
+    tools, _ = await list_all(driver, "tools")
+    names = [tool["name"] for tool in tools if tool["name"].startswith(options.tool)]
+    failures = {}
+    for name in names:
+        try:
+            result = summarize(await driver.call_tool(name, {}))
+        except Exception as error:
+            result = driver.describe_error(error)
+            if result is None:
+                raise
+        if result.get("isError") is not False:
+            failures[name] = result
+    return {"count": len(names), "failures": failures}
+
+
 async def resources(driver, options):
     listed, pages = await list_all(driver, "resources")
     templates, template_pages = await list_all(driver, "resourceTemplates")
@@ -249,6 +266,7 @@ SCENARIOS = {
     "disconnect": disconnect,
     "changes": changes,
     "many": many,
+    "each": each,
     "resources": resources,
     "prompts": prompts,
     "read": lambda driver, o: driver.read_resource(o.uri),
