@@ -188,6 +188,19 @@ impl Check<'_> {
         Some(())
     }
 
+    /// Loses its connection during a call: that stops the run since 2026-07-28, and not before.
+    fn disconnects(&self) -> Option<()> {
+        let lost = self.run("disconnect", &["--tool", "patient", "--arguments", "{\"seconds\": 4}"])?;
+        assert_eq!(lost["disconnected"], true);
+        let newest = || {
+            let runs = self.project.run(&["runs", "list", "--json"]).json();
+            runs["runs"].as_array().or(runs.as_array()).unwrap()[0].clone()
+        };
+        let expected = if self.client.is_modern() { "stopped" } else { "completed" };
+        slipform_testkit::wait_until(expected, || newest()["status"] == expected);
+        Some(())
+    }
+
     /// Runs an agent as a task.
     fn tasks(&self) -> Option<()> {
         let arguments = ["--tool", "patient", "--arguments", "{\"seconds\": 1}"];
@@ -256,7 +269,8 @@ fn python_clients_accept_published_contracts() {
 fn check_over_http(client: ClientKind) {
     let project = project_for(client, "http");
     let (server, address) = serve(&project, &[]);
-    let _ = Check { client, target: Target::Http(address), project: &project }.all();
+    let check = Check { client, target: Target::Http(address), project: &project };
+    let _ = check.all().and_then(|()| check.disconnects());
     server.shut_down();
 }
 

@@ -147,7 +147,10 @@ impl App {
         // A run without a runner is queued so that a runner ends it.
         self.inner.work_signal.notify(1);
         match record {
-            Some(_) => self.run(run).await,
+            Some(record) => {
+                tracing::info!(run_id = %run, status = record.status.name(), "stop requested");
+                self.run(run).await
+            }
             None => Err(no_run(run)),
         }
     }
