@@ -27,6 +27,10 @@ const CONFORMANCE: [&str; 6] = [
 /// The Python packages of the overhead benchmark.
 const OVERHEAD: [&str; 2] = ["instructor==1.17.0", "openai==3.3.0"];
 
+/// The Python package whose server is compared with the MCP server, and the number of calls.
+const MCP_OVERHEAD: [&str; 1] = ["fastmcp==4.1.2"];
+const MCP_CALLS: &str = "600";
+
 /// The order of the table: Slipform's defaults, the peers, then single strategies.
 const CONTESTANTS: &str = "slipform:embedded,slipform:auto,server,instructor,pydantic-ai,baml,slipform:native,slipform:tool,\
                            slipform:system_prompt,slipform:prompt";
@@ -120,12 +124,18 @@ fn queue(rest: &[String]) -> Result<()> {
     shell::run("bench queue", &mut bench)
 }
 
-/// Measures CPU time per call beside a bare client and Instructor.
+/// Measures CPU time per call beside a bare client and Instructor, and a tool call over MCP beside an API call and FastMCP.
 fn overhead() -> Result<()> {
     let python = python::install("overhead", &OVERHEAD)?.join("python");
     let mut bench =
         command("cargo", &["run", "--release", "--quiet", "--package", "slipform-benches", "--", "overhead"]);
-    shell::run("bench overhead", bench.arg(python))
+    shell::run("bench overhead", bench.arg(python))?;
+    let build = ["build", "--release", "--quiet", "--package", "slipform", "--no-default-features"];
+    shell::run("building the server", &mut command("cargo", &build))?;
+    let python = python::install("mcp-overhead", &MCP_OVERHEAD)?.join("python");
+    let mut bench = Command::new(python);
+    bench.arg(root().join("benches/peers/mcp_overhead.py")).arg(root().join("target/release/slipform"));
+    shell::run("bench overhead of MCP", bench.arg(MCP_CALLS))
 }
 
 /// Installs the packages of the conformance benchmark and returns their Python. Compiling the model server takes about ten
