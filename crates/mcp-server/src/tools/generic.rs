@@ -345,7 +345,7 @@ fn of_run(run: &RunView) -> CallToolResult {
     if let Some(result) = run.result.as_ref().filter(|_| run.status == RunStatus::Completed) {
         content["result"] = match (&run.contract, &result.result_data) {
             (Some(_), data) => data.clone().unwrap_or_default(),
-            (None, _) => json!(result.result_text),
+            (None, _) => results::without_contract(result),
         };
     }
     results::structured(run, content)
