@@ -98,9 +98,19 @@ pub struct RunTree {
     awaits_callback: bool,
 }
 
+impl RunTree {
+    /// Whether all runs have ended and no callback is pending.
+    pub fn is_idle(&self) -> bool {
+        self.active.is_empty() && !self.awaits_callback
+    }
+}
+
 /// Reads the descendants of a run and the runs that continue it. The end of a child and the callback to its parent are one
 /// transaction, so reading children before continuations misses nothing.
-async fn run_tree(api: &dyn CallerApi, root: RunView) -> Result<RunTree, Error> {
+///
+/// # Errors
+/// Fails if the coordinator is unreachable.
+pub async fn run_tree(api: &dyn CallerApi, root: RunView) -> Result<RunTree, Error> {
     let mut last = root;
     let (mut active, mut own_children, mut awaits_callback) = (Vec::new(), Vec::new(), false);
     let mut pending = VecDeque::from([(last.clone(), true)]);

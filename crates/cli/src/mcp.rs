@@ -83,7 +83,7 @@ async fn serve(arguments: &Mcp) -> Result<Exit> {
         served = serve_stdio(server.clone(), tokio::io::stdin(), tokio::io::stdout()) => {
             served.context("the connection to the MCP client failed").map(|()| Exit::Valid)
         }
-        interrupted = signals::interrupted() => interrupted.map(|()| Exit::Interrupted),
+        interrupted = interrupted(&server) => interrupted.map(|()| Exit::Interrupted),
     };
     server.close();
     close.send_replace(true);
@@ -92,6 +92,13 @@ async fn serve(arguments: &Mcp) -> Result<Exit> {
         local.write_analytics().await;
     }
     served
+}
+
+/// Waits for a signal, and closes the server before its calls are told that they are cancelled: runs continue.
+async fn interrupted(server: &McpServer) -> Result<()> {
+    let signal = signals::interrupted().await;
+    server.close();
+    signal
 }
 
 /// Waits until the runner has released its runs. Those that it could not release continue when their leases end.
@@ -115,6 +122,9 @@ async fn warn_about_unknown_agents(coordinator: &Coordinator, options: &Options)
     let Some(named) = &options.agents else { return Ok(()) };
     let agents = coordinator.api.agents().await?;
     let unknown = named.iter().filter(|name| !agents.iter().any(|agent| agent.name == **name));
-    output::lines(unknown.map(|name| format!("slipform: warning: there is no agent `{name}`")));
+    output::lines(
+        unknown
+            .map(|name| format!("slipform: warning: agent `{name}` not found; run `slipform agents list`")),
+    );
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Runs that a call waits for.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ pub(crate) fn cancelled() -> ErrorData {
     ErrorData::internal_error("the call was cancelled", None)
 }
 
-/// Submits the run of a call.
+/// Submits the run that a call waits for.
 pub(crate) async fn submit(
     api: &dyn CallerApi,
     request: RunRequest,
@@ -65,9 +66,7 @@ fn call_key(session: &[u8], request: &str) -> String {
 pub(crate) async fn cancel(api: &dyn CallerApi, session: &[u8], request: &str) -> Result<(), Error> {
     let query = RunsQuery { idempotency_key: Some(call_key(session, request)), ..RunsQuery::default() };
     for run in api.runs(query).await?.runs {
-        if !run.status.is_ended() {
-            waiting::stop_tree(api, &run.run_id).await?;
-        }
+        waiting::stop_tree(api, &run.run_id).await?;
     }
     Ok(())
 }
@@ -87,14 +86,14 @@ pub(crate) async fn wait(
             tokio::time::sleep(QUICK_END).await;
             Reporter::new(context.peer.clone(), token).follow(&**api, created).await;
         }
-        std::future::pending::<()>().await;
+        std::future::pending::<Infallible>().await
     };
     tokio::select! {
         tree = &mut ended => match tree {
             Ok(tree) => Ok(Reply::Ended(Box::new(tree.last))),
             Err(error) => Err(results::lost(&error, created)),
         },
-        () = progress => Ok(Reply::Cancelled),
+        never = progress => match never {},
         () = server.closing().cancelled() => Ok(Reply::Cancelled),
         () = context.ct.cancelled() => {
             if stops_run(server, context) {

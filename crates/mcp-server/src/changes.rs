@@ -7,7 +7,7 @@ use std::time::Duration;
 use slipform_api::CallerApi;
 use tokio::sync::watch;
 
-/// The time between two looks at the list.
+/// The polling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Counts the changes of the list of agents. It is looked at only while a client is subscribed.
@@ -32,8 +32,8 @@ impl Changes {
         subscription
     }
 
-    /// Returns whether the list is still watched. After the last subscription it is not.
-    fn still_watches(&self) -> bool {
+    /// Records whether a subscription is left, and returns it.
+    fn is_still_used(&self) -> bool {
         let mut is_watching = self.is_watching.lock().unwrap_or_else(PoisonError::into_inner);
         *is_watching = self.count.receiver_count() > 0;
         *is_watching
@@ -58,7 +58,7 @@ async fn watch_list(changes: Weak<Changes>) {
     let mut known = None;
     loop {
         let Some(changes) = changes.upgrade() else { return };
-        if !changes.still_watches() {
+        if !changes.is_still_used() {
             return;
         }
         if let Some(current) = fingerprint(&*changes.api).await {

@@ -22,10 +22,9 @@ pub(crate) async fn complete(
     };
     let typed = &request.argument.value;
     let mut matching: Vec<String> = values.into_iter().filter(|value| value.starts_with(typed)).collect();
-    let total = u32::try_from(matching.len()).ok();
     let has_more = matching.len() > CompletionInfo::MAX_VALUES;
     matching.truncate(CompletionInfo::MAX_VALUES);
-    let completion = CompletionInfo::with_pagination(matching, total, has_more);
+    let completion = CompletionInfo::with_pagination(matching, None, has_more);
     completion.map(CompleteResult::new).map_err(|error| ErrorData::internal_error(error, None))
 }
 

@@ -71,6 +71,9 @@ struct Endpoint {
 }
 
 async fn handle(State(endpoint): State<Endpoint>, request: Request) -> Response {
+    if request.extensions().get::<Caller>().is_none() {
+        return (StatusCode::INTERNAL_SERVER_ERROR, "the sender's authority is unknown").into_response();
+    }
     let is_legacy = !is_modern(request.headers());
     match *request.method() {
         Method::GET if is_legacy => endpoint.changes(request.headers()),

@@ -37,6 +37,7 @@ impl Reporter {
             return;
         }
         let mut feed = api.follow(&created.session_id, 0).await.ok();
+        let mut due = Instant::now() + SILENCE_MAX;
         loop {
             let event = async {
                 match &mut feed {
@@ -44,7 +45,7 @@ impl Reporter {
                     None => std::future::pending().await,
                 }
             };
-            let message = match tokio::time::timeout(SILENCE_MAX, event).await {
+            let message = match tokio::time::timeout_at(due, event).await {
                 Ok(Some(event)) => match serde_json::from_str::<Event>(event.get()) {
                     Ok(event) if event.run_id == created.run_id => words.of(&event.body),
                     _ => None,
@@ -60,6 +61,7 @@ impl Reporter {
                 if !self.send(&message).await {
                     return;
                 }
+                due = Instant::now() + SILENCE_MAX;
                 if !message.starts_with("still running") {
                     last = message;
                 }
@@ -81,9 +83,16 @@ impl Reporter {
 pub(crate) struct Words {
     retries: u32,
     max_retries: Option<u32>,
+    /// Whether earlier events may be missing, so that retries cannot be counted.
+    is_part: bool,
 }
 
 impl Words {
+    /// For events whose beginning may be missing.
+    pub(crate) fn of_a_part() -> Words {
+        Words { is_part: true, ..Words::default() }
+    }
+
     /// Returns what an event means to a person who waits for the result, or `None` if it means nothing to them.
     pub(crate) fn of(&mut self, body: &EventBody) -> Option<String> {
         let text = match body {
@@ -102,6 +111,8 @@ impl Words {
                 let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
                 if consequence == RUN_FAILS {
                     format!("the result does not satisfy the contract: {first}{more}")
+                } else if self.is_part {
+                    format!("retrying: {first}{more}")
                 } else {
                     self.retries += 1;
                     let of = self.max_retries.map(|max| format!(" of {max}")).unwrap_or_default();

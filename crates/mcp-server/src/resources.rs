@@ -89,7 +89,7 @@ pub(crate) async fn read(
     let parts: Vec<&str> = path.split('/').collect();
     let text = match parts[..] {
         ["runs", id] => {
-            let run = api.run(&id.parse().map_err(|_| unknown())?).await.map_err(protocol_error)?;
+            let run = api.run(&id.parse().map_err(|_| unknown())?).await.map_err(failed)?;
             if !server.options().shows(&run.agent_name) {
                 return Err(unknown());
             }

@@ -86,7 +86,8 @@ impl McpServer {
         &self.closing
     }
 
-    /// Returns the operations with the authority of the request's sender.
+    /// Returns the operations with the authority of the request's sender. On stdio, that is the authority of this process;
+    /// the router refuses requests over HTTP that bring none.
     pub(crate) fn api(&self, context: &RequestContext<RoleServer>) -> Arc<dyn CallerApi> {
         let parts = context.extensions.get::<Parts>();
         let caller = parts.and_then(|parts| parts.extensions.get::<Caller>());
@@ -157,7 +158,7 @@ impl ServerHandler for McpServer {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        tasks::get(&*self.api(&context), &request.task_id).await
+        tasks::get(self, &*self.api(&context), &request.task_id).await
     }
 
     async fn update_task(
@@ -165,7 +166,7 @@ impl ServerHandler for McpServer {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        tasks::update(&*self.api(&context), &request.task_id).await
+        tasks::update(self, &*self.api(&context), &request.task_id).await
     }
 
     async fn cancel_task(
@@ -173,7 +174,7 @@ impl ServerHandler for McpServer {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        tasks::cancel(&self.api(&context), &request.task_id).await
+        tasks::cancel(self, &self.api(&context), &request.task_id).await
     }
 
     async fn list_resources(

@@ -13,9 +13,9 @@ use slipform_types::{Event, RunId, RunStatus};
 
 use crate::progress::{Words, shortened};
 use crate::results;
-use crate::server::{is_modern, protocol_error};
+use crate::server::{McpServer, is_modern, protocol_error};
 
-/// The suggested time between two looks at a task, in milliseconds. Some clients wait for it before their first look.
+/// The suggested polling interval of a task, in milliseconds. Some clients wait for it before their first request.
 const POLL_INTERVAL_MS: u64 = 500;
 
 /// The most events that are read for the message of a task.
@@ -35,8 +35,16 @@ pub(crate) async fn create(api: &dyn CallerApi, run: &RunId) -> Result<CreateTas
 }
 
 /// Returns the state of a task, with its result once it has ended.
-pub(crate) async fn get(api: &dyn CallerApi, task_id: &str) -> Result<GetTaskResult, ErrorData> {
-    let run = find(api, task_id).await?;
+///
+/// The task ends when a call without a task would: after the run's descendants and the runs that callbacks resume.
+pub(crate) async fn get(
+    server: &McpServer,
+    api: &dyn CallerApi,
+    task_id: &str,
+) -> Result<GetTaskResult, ErrorData> {
+    let root = find(server, api, task_id).await?;
+    let tree = waiting::run_tree(api, root.clone()).await.map_err(protocol_error)?;
+    let run = if tree.is_idle() { tree.last } else { RunView { status: RunStatus::Running, ..root.clone() } };
     let payload = match run.status {
         RunStatus::Stopped => TaskPayload::Cancelled,
         // A run that failed is a call that ended with an error.
@@ -46,37 +54,43 @@ pub(crate) async fn get(api: &dyn CallerApi, task_id: &str) -> Result<GetTaskRes
         _ => TaskPayload::Working,
     };
     let mut task = task(&run, payload.status());
+    task.task_id = root.run_id.to_string();
+    task.created_at = root.created_at;
     task.status_message = status_message(api, &run).await;
     Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
 }
 
 /// Accepts input for a task. No task asks for any.
-pub(crate) async fn update(api: &dyn CallerApi, task_id: &str) -> Result<(), ErrorData> {
-    find(api, task_id).await?;
+pub(crate) async fn update(server: &McpServer, api: &dyn CallerApi, task_id: &str) -> Result<(), ErrorData> {
+    find(server, api, task_id).await?;
     Ok(())
 }
 
 /// Stops the run of a task. Its status follows when the run has ended.
-pub(crate) async fn cancel(api: &Arc<dyn CallerApi>, task_id: &str) -> Result<(), ErrorData> {
-    let run = find(&**api, task_id).await?;
-    if !run.status.is_ended() {
-        api.stop_run(&run.run_id).await.map_err(protocol_error)?;
-        let api = api.clone();
-        // The run's children are stopped as well, which takes longer than a client should wait.
-        tokio::spawn(async move {
-            let _ = waiting::stop_tree(&*api, &run.run_id).await;
-        });
-    }
+pub(crate) async fn cancel(
+    server: &McpServer,
+    api: &Arc<dyn CallerApi>,
+    task_id: &str,
+) -> Result<(), ErrorData> {
+    let run = find(server, &**api, task_id).await?;
+    api.stop_run(&run.run_id).await.map_err(protocol_error)?;
+    let api = api.clone();
+    // The run's children are stopped as well, which takes longer than a client should wait.
+    tokio::spawn(async move {
+        let _ = waiting::stop_tree(&*api, &run.run_id).await;
+    });
     Ok(())
 }
 
-async fn find(api: &dyn CallerApi, task_id: &str) -> Result<RunView, ErrorData> {
+/// Returns the run of a task whose agent the client sees.
+async fn find(server: &McpServer, api: &dyn CallerApi, task_id: &str) -> Result<RunView, ErrorData> {
     let unknown = || ErrorData::invalid_params(format!("unknown task `{task_id}`"), None);
     let run: RunId = task_id.parse().map_err(|_| unknown())?;
-    api.run(&run).await.map_err(|error| match error.code {
+    let run = api.run(&run).await.map_err(|error| match error.code {
         slipform_api::Code::RunNotFound => unknown(),
         _ => protocol_error(error),
-    })
+    })?;
+    if server.options().shows(&run.agent_name) { Ok(run) } else { Err(unknown()) }
 }
 
 fn task(run: &RunView, status: TaskStatus) -> Task {
@@ -94,7 +108,7 @@ async fn status_message(api: &dyn CallerApi, run: &RunView) -> Option<String> {
     let after = (session.last_seq - EVENTS_MAX).max(0);
     let query = EventsQuery { after: Some(after), limit: Some(EVENTS_MAX) };
     let page = api.events(&run.session_id, query).await.ok()?;
-    let mut words = Words::default();
+    let mut words = Words::of_a_part();
     let events = page.events.iter().filter_map(|event| serde_json::from_str::<Event>(event.get()).ok());
     let of_run = events.filter(|event| event.run_id == run.run_id);
     of_run.filter_map(|event| words.of(&event.body)).last().map(|text| shortened(&text))

@@ -135,15 +135,24 @@ fn remove_negations(schema: &mut Value) {
 fn is_portable(pattern: &str) -> bool {
     let mut characters = pattern.chars().peekable();
     let mut before: Option<char> = None;
+    // Beside a look-ahead, the letters and digits of a class are those of every script for some validators.
+    let (mut looks_ahead, mut has_class) = (false, false);
     while let Some(character) = characters.next() {
         let is_allowed = match character {
             '\\' => characters.next().is_some_and(|escaped| {
-                "dwsSbBtnrfv\\./^$*+?()[]{}|".contains(escaped) || is_code(escaped, &mut characters)
+                has_class |= "dwsS".contains(escaped);
+                "dwsStnrfv\\./^$*+?()[]{}|".contains(escaped) || is_code(escaped, &mut characters)
             }),
-            '[' => is_portable_class(&mut characters),
+            '[' => {
+                let class = characters.clone().take_while(|character| *character != ']');
+                has_class |= class.collect::<String>().contains('\\');
+                is_portable_class(&mut characters)
+            }
             '(' if characters.peek() == Some(&'?') => {
                 characters.next();
-                matches!(characters.next(), Some(':' | '=' | '!'))
+                let kind = characters.next();
+                looks_ahead |= matches!(kind, Some('=' | '!'));
+                matches!(kind, Some(':' | '=' | '!'))
             }
             '{' => is_repetition(&mut characters),
             // Characters that must be escaped in JavaScript.
@@ -161,7 +170,7 @@ fn is_portable(pattern: &str) -> bool {
             other => Some(other),
         };
     }
-    true
+    !(looks_ahead && has_class)
 }
 
 type Characters<'p> = std::iter::Peekable<std::str::Chars<'p>>;
@@ -247,6 +256,8 @@ mod tests {
             "a*+",
             r"\1",
             r"[a-\d]",
+            r"\bword",
+            r"^(?=.*\d).+$",
         ] {
             assert!(!is_portable(pattern), "{pattern}");
         }

@@ -126,14 +126,13 @@ impl Document {
             let Value::Object(keywords) = &mut self.root else { return };
             keywords.shift_remove("$ref");
             let Some(Value::Object(target)) = target else { return };
-            for (name, value) in target {
-                if !keywords.contains_key(&name) {
-                    keywords.insert(name, value);
-                } else if keywords[&name] != value && !is_annotation(&name) {
-                    // Both apply.
-                    let both = keywords.entry("allOf").or_insert_with(|| json!([]));
-                    both.as_array_mut().into_iter().for_each(|both| both.push(json!({name.clone(): value})));
-                }
+            if keywords.keys().all(|name| is_annotation(name)) {
+                let known = std::mem::replace(keywords, target);
+                keywords.extend(known);
+            } else {
+                // Both apply, each with its own meaning of keywords such as `additionalProperties`.
+                let both = keywords.entry("allOf").or_insert_with(|| json!([]));
+                both.as_array_mut().into_iter().for_each(|both| both.push(Value::Object(target.clone())));
             }
         }
     }
@@ -239,33 +238,47 @@ fn rename_references(schema: &mut Value, names: &BTreeMap<&str, String>) {
 fn remove_combinations(root: &mut Map<String, Value>, targets: &HashMap<String, Value>) {
     for keyword in COMBINATIONS {
         let Some(Value::Array(branches)) = root.shift_remove(keyword) else { continue };
-        for branch in branches {
-            let target = branch["$ref"].as_str().and_then(|reference| targets.get(reference));
-            for part in std::iter::once(&branch).chain(target) {
-                for (name, property) in part["properties"].as_object().into_iter().flatten() {
-                    let properties = root.entry("properties").or_insert_with(|| json!({}));
-                    let Some(properties) = properties.as_object_mut() else { continue };
-                    // Branches that describe the same property differently leave it open.
-                    let known = properties.entry(name.clone()).or_insert_with(|| property.clone());
-                    if known != property && keyword != "allOf" {
-                        *known = outline_of_both(known, property);
-                    }
-                }
-                if keyword == "allOf" {
-                    require(root, &part["required"]);
-                }
+        let described: Vec<Map<String, Value>> =
+            branches.iter().map(|branch| properties_of(branch, targets)).collect();
+        for (name, property) in described.iter().flatten() {
+            let others = described.iter().map(|branch| branch.get(name));
+            let shared = match keyword {
+                "allOf" => property.clone(),
+                // A value may satisfy another branch, which describes the property differently or not at all.
+                _ => others.fold(property.clone(), |shared, other| shared_outline(&shared, other)),
+            };
+            let properties = root.entry("properties").or_insert_with(|| json!({}));
+            if let Some(properties) = properties.as_object_mut() {
+                properties.entry(name.clone()).or_insert(shared);
             }
+        }
+        if keyword == "allOf" {
+            branches.iter().for_each(|branch| require(root, &branch["required"]));
         }
         // Rules about other properties would refuse those of the branches.
         root.shift_remove("unevaluatedProperties");
     }
 }
 
-/// Returns what two descriptions of a property have in common.
-fn outline_of_both(one: &Value, other: &Value) -> Value {
-    let shared = ["type", "title", "description"];
-    let shared = shared.iter().filter(|name| one[**name] == other[**name]);
-    let shared = shared.filter_map(|name| Some(((*name).to_owned(), one.get(*name)?.clone())));
+/// Returns the properties that a branch describes, itself or by a reference.
+fn properties_of(branch: &Value, targets: &HashMap<String, Value>) -> Map<String, Value> {
+    let target = branch["$ref"].as_str().and_then(|reference| targets.get(reference));
+    let parts = target.into_iter().chain([branch]);
+    let properties = parts.filter_map(|part| part["properties"].as_object()).flatten();
+    properties.map(|(name, property)| (name.clone(), property.clone())).collect()
+}
+
+/// Returns what two descriptions of a property have in common; only words if one is missing.
+fn shared_outline(one: &Value, other: Option<&Value>) -> Value {
+    if other == Some(one) {
+        return one.clone();
+    }
+    let keeps = |name: &str| match other {
+        Some(other) => one[name] == other[name],
+        None => name != "type",
+    };
+    let shared = ["type", "title", "description"].into_iter().filter(|name| keeps(name));
+    let shared = shared.filter_map(|name| Some((name.to_owned(), one.get(name)?.clone())));
     Value::Object(shared.collect())
 }
 
@@ -359,7 +372,15 @@ mod tests {
             ],
         }))
         .unwrap();
-        let properties = json!({"id": {"type": "string"}, "at": {}, "tags": {"type": "array", "items": {}}});
+        let properties = json!({"id": {}, "at": {}, "tags": {}});
         assert_eq!(Value::Object(input), json!({"type": "object", "properties": properties}));
+        let input = publish_input(&json!({
+            "properties": {"tags": {"type": "array"}},
+            "allOf": [{"properties": {"id": {"type": "string"}}, "required": ["id"]}],
+        }))
+        .unwrap();
+        let properties = json!({"tags": {"type": "array", "items": {}}, "id": {"type": "string"}});
+        let expected = json!({"type": "object", "properties": properties, "required": ["id"]});
+        assert_eq!(Value::Object(input), expected);
     }
 }

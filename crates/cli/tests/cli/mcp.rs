@@ -306,6 +306,10 @@ fn task_survives_a_killed_server() {
         task["status"] != "working"
     });
     assert_eq!(task["result"]["structuredContent"], json!({"done": true}), "{task}");
+    // A client that does not see the agent does not see its tasks.
+    let mut limited = StdioClient::start_modern(&project, &["--agents", "greeter"]);
+    let hidden = limited.request("tasks/get", &params);
+    assert_eq!(hidden["error"]["code"], -32602, "{hidden}");
     let unknown = client.request("tasks/get", &json!({"taskId": "run_000000000000", "_meta": modern_meta()}));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
 }

@@ -100,15 +100,15 @@ fn server_is_unready_while_database_files_are_moved() {
         fs::rename(&path, &aside).unwrap();
         wait_until("the server is unready", || !is_ready(cluster.address()));
         assert!(try_submit(cluster.address(), &format!("plain-{round}")).is_none(), "{ending}");
+        let says = |text: &str| {
+            wait_until(text, || cluster.coordinators[0].log().matches(text).count() > round);
+        };
+        says("refusing all writes");
         fs::rename(&aside, &path).unwrap();
+        says("the database files are back");
         cluster.coordinators[0].wait_until_ready();
         jobs.push(submit(&cluster.addresses(), &format!("plain-after-{round}")));
     }
-    assert!(
-        cluster.coordinators[0].log().contains("refusing all writes"),
-        "{}",
-        cluster.coordinators[0].log()
-    );
     let records = Records::read(&cluster);
     cluster.kill_all();
     let mut report = verify(&records, &jobs, &model.exchanges());

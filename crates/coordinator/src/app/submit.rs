@@ -83,7 +83,9 @@ impl App {
                 let message = "`async_callback` requires `parent_session_id`, the session to resume";
                 return Err(Error::new(Code::InvalidRequest, message));
             };
-            self.resumable_blueprint(parent).await?;
+            // The callback is a run of the parent's agent.
+            let resumed = self.resumable_blueprint(parent).await?;
+            self.authorize_agent_name(&resumed.name)?;
         }
         let draft = match run_type {
             RunType::StartSession => {

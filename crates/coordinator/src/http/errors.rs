@@ -33,7 +33,6 @@ pub(super) fn refusal(path: &str, error: Error) -> Response {
         let error = json!({"code": JSON_RPC_SERVER_ERROR, "message": body.message, "data": body});
         let message = Json(json!({"jsonrpc": "2.0", "id": null, "error": error})).into_response();
         let (parts, body) = message.into_parts();
-        // Its length differs.
         response.headers_mut().extend(parts.headers);
         *response.body_mut() = body;
     }

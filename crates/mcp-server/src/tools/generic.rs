@@ -216,15 +216,19 @@ impl Sessions<'_> {
                 "mode async_callback needs parent_session_id, the session to resume when the run has ended";
             return Err(Failure::Arguments(message.to_owned()));
         }
+        if let Some(parent) = &parent {
+            self.find(parent).await?;
+        }
         let execution_mode = match mode {
             Mode::Sync | Mode::AsyncPoll => ExecutionMode::AsyncPoll,
             Mode::AsyncCallback => ExecutionMode::AsyncCallback,
         };
         let request = RunRequest { execution_mode, parent_session_id: parent, ..request };
-        let created: RunCreated = calls::submit(&**self.api, request, self.context).await?;
         if mode != Mode::Sync {
+            let created = self.api.submit(request, None).await?;
             return Ok(of_run(&self.api.run(&created.run_id).await?));
         }
+        let created: RunCreated = calls::submit(&**self.api, request, self.context).await?;
         match calls::wait(self.server, self.api, &created, self.context).await? {
             Reply::Ended(run) => Ok(of_run(&run)),
             Reply::Cancelled => Err(calls::cancelled().into()),
@@ -253,6 +257,7 @@ impl Sessions<'_> {
         tokio::select! {
             run = self.api.wait(&session.last_run_id, limit) => Ok(of_run(&run?)),
             () = self.context.ct.cancelled() => Err(calls::cancelled().into()),
+            () = self.server.closing().cancelled() => Err(calls::cancelled().into()),
         }
     }
 

@@ -27,6 +27,7 @@ fn check(id: &str, source: &Value, instances: &[&Value]) -> (usize, usize) {
     let input = publish_input(source).unwrap();
     assert_eq!(input["type"], "object", "{id}");
     assert!(["allOf", "anyOf", "oneOf"].iter().all(|keyword| !input.contains_key(*keyword)), "{id}");
+    let compiled_input = DRAFTS.map(|draft| compile_as(&input, draft));
     let compiled = DRAFTS.map(|draft| compile_as(&published.schema, draft));
     let (mut compared, mut refused) = (0, 0);
     for instance in instances {
@@ -39,6 +40,12 @@ fn check(id: &str, source: &Value, instances: &[&Value]) -> (usize, usize) {
                 "{id} in {draft}: {sent}: {:?}\n{text}",
                 violations.lines()
             );
+        }
+        if is_valid && instance.is_object() {
+            for compiled in &compiled_input {
+                let violations = compiled.violations(instance);
+                assert!(violations.is_empty(), "{id}: {instance}: {:?}\n{input:?}", violations.lines());
+            }
         }
         if is_valid {
             assert!(published.is_wrapped || instance.is_object(), "{id}: {instance}");
