@@ -4,9 +4,9 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
-use slipform_testkit::{ScriptedServer, Step, wait_until};
+use slipform_testkit::{Gate, PostgresServer, ScriptedServer, Step, wait_until};
 
-use crate::support::{Project, request, serve};
+use crate::support::{Project, REVIEWER, request, serve};
 
 /// Agents whose results are fixed: valid ones, one that breaks its contract, one that takes as long as it is told.
 pub(crate) fn example_project(name: &str) -> Project {
@@ -375,22 +375,83 @@ fn limited_token_sees_its_agents_only_and_foreign_origins_are_refused() {
 
 /// Posts a request of the older era and returns the answer.
 fn post(address: &str, token: Option<&str>, method: &str, params: Value) -> Value {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let body = post_in(address, None, token, &message);
+    serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
+}
+
+/// Posts a message of the older era, in a session of the client, and returns the body of the response.
+fn post_in(address: &str, session: Option<&str>, token: Option<&str>, message: &Value) -> String {
     use std::io::Read as _;
     let host = address.trim_start_matches("http://");
     let mut stream = std::net::TcpStream::connect(host).unwrap();
     let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    let session = session.map(|session| format!("Mcp-Session-Id: {session}\r\n")).unwrap_or_default();
+    let body = message.to_string();
     write!(
         stream,
         "POST /mcp HTTP/1.0\r\nHost: {host}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
-         MCP-Protocol-Version: 2025-06-18\r\n{token}Content-Length: {}\r\n\r\n{body}",
+         MCP-Protocol-Version: 2025-06-18\r\n{token}{session}Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
     .unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
-    let (_, body) = response.split_once("\r\n\r\n").unwrap();
-    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {response}"))
+    response.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+#[test]
+fn progress_names_the_violation_of_a_retry() {
+    let gate = Gate::new();
+    let model = ScriptedServer::start([
+        Step::json(&json!({"summary": "A change.", "severity": "critical"})),
+        Step::json(&json!({"summary": "A change.", "severity": "high"})).gate(&gate),
+    ]);
+    let project =
+        Project::new("mcp-progress").backend(&model.base_url()).file("agents/reviewer.yaml", REVIEWER);
+    let mut client = StdioClient::start(&project, &[]);
+    let params =
+        json!({"name": "reviewer", "arguments": {"prompt": "Review."}, "_meta": {"progressToken": 7}});
+    let id = client.start_request("tools/call", &params);
+    loop {
+        let message = client.receive();
+        assert_eq!(message["params"]["progressToken"], 7, "{message}");
+        if message["params"]["message"].as_str().unwrap().starts_with("retry 1 of 1: $.severity: 'critical'")
+        {
+            break;
+        }
+    }
+    gate.open();
+    let answer = client.answer(id);
+    assert_eq!(answer["result"]["structuredContent"]["severity"], "high", "{answer}");
+    assert_eq!(answer["result"]["_meta"]["slipform/retry_count"], 1, "{answer}");
+    client.close();
+}
+
+/// A cancellation of the older era is a request of its own, and may reach another coordinator.
+#[test]
+fn cancelled_call_is_stopped_by_another_coordinator() {
+    let Some(database) = PostgresServer::start() else { return };
+    let url = database.create_database("mcp");
+    let (one, other) = (example_project("mcp-one"), example_project("mcp-other"));
+    let (server, address) = serve(&one, &["--db", &url]);
+    let (second, second_address) = serve(&other, &["--db", &url, "--no-runner"]);
+    let session = "session-of-a-client";
+    let call = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "patient", "arguments": {"seconds": 600}}});
+    let caller = std::thread::spawn({
+        let address = address.clone();
+        move || post_in(&address, Some(session), None, &call)
+    });
+    let runs = || request(&address, "GET", "/runs", None, &Value::Null).1["runs"].clone();
+    wait_until("the run works", || runs()[0]["status"] == "running");
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}});
+    post_in(&second_address, Some(session), None, &cancelled);
+    wait_until("the run is stopped", || runs()[0]["status"] == "stopped");
+    let answer: Value = serde_json::from_str(&caller.join().unwrap()).unwrap();
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    second.shut_down();
+    server.shut_down();
 }
 
 /// Slipform's own MCP client, over HTTP and with a program that connects to the coordinator.
