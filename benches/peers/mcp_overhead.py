@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 ROUNDS = 6
+START_SECONDS_MAX = 30
 WARM_UP = 20
 AGENT = {
     "name": "fixed",
@@ -92,7 +93,8 @@ def start_fastmcp(folder):
     script.write_text(FASTMCP)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen([sys.executable, str(script), str(port)], **quiet)
-    while process.poll() is None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline:
         try:
             socket.create_connection(("127.0.0.1", port)).close()
             return process, port

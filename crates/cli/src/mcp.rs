@@ -71,7 +71,7 @@ async fn serve(arguments: &Mcp) -> Result<Exit> {
                 LocalResources::new(local.project().to_owned(), settings, arguments.backend.clone());
             let progress: Arc<dyn Progress> = Arc::new(());
             let worker = local.worker("slipform mcp", resources, progress);
-            (shown, Some(tokio::spawn(worker.run(closed(closing)))))
+            (shown, Some(tokio::spawn(worker.run(signals::closed(closing)))))
         }
         // The settings of a coordinator's project are not here.
         None => (McpSettings::default(), None),
@@ -106,10 +106,6 @@ async fn release(worker: Option<JoinHandle<Result<(), slipform_runner::Error>>>)
     if let Some(worker) = worker {
         let _ = tokio::time::timeout(RELEASE_MAX, worker).await;
     }
-}
-
-async fn closed(mut closing: watch::Receiver<bool>) {
-    let _ = closing.wait_for(|is_closing| *is_closing).await;
 }
 
 /// Returns what clients see: the agents of the command line, otherwise those of the settings.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use slipform_coordinator::http::{Server, ServerOptions};
+use slipform_coordinator::http::{ErrorForm, Server, ServerOptions};
 use slipform_coordinator::{
     Analytics, App, AppOptions, Registry, Retention, StoreOptions, Sweeper, SweeperOptions,
 };
@@ -73,9 +73,9 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
         let private = database.private_variables(&settings.server);
         let resources = LocalResources::new(project.clone(), settings, None).without_variables(private);
         let worker = local_worker(&app, resources, slots, bound.address());
-        tokio::spawn(worker.run(closed(closing.clone())))
+        tokio::spawn(worker.run(signals::closed(closing.clone())))
     });
-    let server = tokio::spawn(bound.run(closed(closing)));
+    let server = tokio::spawn(bound.run(signals::closed(closing)));
     tokio::select! {
         interrupted = signals::interrupted() => interrupted?,
         // The service would accept runs and never finish them without its runner or its background tasks.
@@ -153,7 +153,9 @@ async fn server_options(
         }
     };
     let tls = settings.tls_files(project);
-    Ok(ServerOptions { needs_token, admin_token, tls, ..ServerOptions::new(listen) })
+    let error_forms: Vec<(&str, ErrorForm)> =
+        vec![(slipform_mcp_server::PATH, slipform_mcp_server::error_message)];
+    Ok(ServerOptions { needs_token, admin_token, tls, error_forms, ..ServerOptions::new(listen) })
 }
 
 /// Returns a warning about an address that others can reach and that does not use TLS.
@@ -227,10 +229,6 @@ fn options(settings: &ServerSettings) -> Result<AppOptions> {
     // Several heartbeats fit into a lease, so one lost heartbeat does not expire it.
     let heartbeat = options.heartbeat.min(lease / 4);
     Ok(AppOptions { lease, heartbeat, ..options })
-}
-
-async fn closed(mut closing: watch::Receiver<bool>) {
-    let _ = closing.wait_for(|is_closing| *is_closing).await;
 }
 
 /// Parses a listen address. Accepts `localhost` for 127.0.0.1.

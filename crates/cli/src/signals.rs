@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 /// Waits for SIGINT, SIGTERM, SIGHUP or SIGQUIT.
 pub(crate) async fn interrupted() -> Result<()> {
@@ -15,4 +16,9 @@ pub(crate) async fn interrupted() -> Result<()> {
         _ = quit.recv() => {}
     }
     Ok(())
+}
+
+/// Completes when a service shuts down.
+pub(crate) async fn closed(mut closing: watch::Receiver<bool>) {
+    let _ = closing.wait_for(|is_closing| *is_closing).await;
 }

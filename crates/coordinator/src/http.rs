@@ -41,6 +41,7 @@ mod tls;
 mod tokens;
 mod write_timeout;
 
+pub use errors::ErrorForm;
 pub use openapi::openapi;
 pub use server::{Bound, Server, ServerOptions};
 pub use tls::TlsFiles;

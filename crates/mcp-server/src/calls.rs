@@ -22,7 +22,7 @@ pub(crate) const SESSION_HEADER: &str = "mcp-session-id";
 const QUICK_END: Duration = Duration::from_millis(50);
 
 /// How a call ended.
-pub(crate) enum Reply {
+pub(crate) enum CallEnd {
     /// The run has ended.
     Ended(Box<RunView>),
     /// The client does not wait for the result.
@@ -77,7 +77,7 @@ pub(crate) async fn wait(
     api: &Arc<dyn CallerApi>,
     created: &RunCreated,
     context: &RequestContext<RoleServer>,
-) -> Result<Reply, ErrorData> {
+) -> Result<CallEnd, ErrorData> {
     let mut ended = std::pin::pin!(waiting::wait_until_idle(&**api, &created.run_id));
     let token = context.meta.get_progress_token();
     let progress = async {
@@ -90,16 +90,16 @@ pub(crate) async fn wait(
     };
     tokio::select! {
         tree = &mut ended => match tree {
-            Ok(tree) => Ok(Reply::Ended(Box::new(tree.last))),
-            Err(error) => Err(results::lost(&error, created)),
+            Ok(tree) => Ok(CallEnd::Ended(Box::new(tree.last))),
+            Err(error) => Err(results::unreachable(&error, created)),
         },
         never = progress => match never {},
-        () = server.closing().cancelled() => Ok(Reply::Cancelled),
+        () = server.closing().cancelled() => Ok(CallEnd::Cancelled),
         () = context.ct.cancelled() => {
             if stops_run(server, context) {
                 stop(api.clone(), created.clone());
             }
-            Ok(Reply::Cancelled)
+            Ok(CallEnd::Cancelled)
         }
     }
 }

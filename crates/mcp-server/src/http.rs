@@ -15,19 +15,18 @@ use axum::routing::any;
 use axum::{Json, Router};
 use http_body_util::Full;
 use http_body_util::channel::{self, Channel};
-use rmcp::model::ProtocolVersion;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use slipform_api::{Caller, CallerApi};
+use slipform_api::{Caller, CallerApi, ErrorBody};
 use tokio_util::sync::CancellationToken;
 
 use crate::calls::{self, SESSION_HEADER};
 use crate::changes::Subscription;
-use crate::server::McpServer;
+use crate::server::{McpServer, is_modern_version};
 
-/// The most bytes of a body that is looked into. Messages without arguments are far smaller.
+/// The most bytes of a body that is parsed here. Messages without arguments are far smaller.
 const PEEK_BYTES_MAX: usize = 16 * 1024;
 
 /// The most bytes of a body. The server in front of the router has a limit of its own.
@@ -35,6 +34,12 @@ const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The interval of comments in a stream of changes. Proxies close connections that are silent for a minute.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The path of the server.
+pub const PATH: &str = "/mcp";
+
+/// The code of errors that JSON-RPC has no code for.
+const SERVER_ERROR: i32 = -32000;
 
 /// The header with the version of the protocol.
 const VERSION_HEADER: &str = "mcp-protocol-version";
@@ -61,7 +66,13 @@ pub fn router(server: McpServer) -> Router {
         Arc::new(NeverSessionManager::default()),
         config,
     );
-    Router::new().route("/mcp", any(handle)).with_state(Endpoint { server, service })
+    Router::new().route(PATH, any(handle)).with_state(Endpoint { server, service })
+}
+
+/// Returns the message for an error of the server that mounts the routes.
+pub fn error_message(error: &ErrorBody) -> Value {
+    let error = json!({"code": SERVER_ERROR, "message": error.message, "data": error});
+    json!({"jsonrpc": "2.0", "id": null, "error": error})
 }
 
 #[derive(Clone)]
@@ -85,7 +96,7 @@ async fn handle(State(endpoint): State<Endpoint>, request: Request) -> Response 
 
 fn is_modern(headers: &HeaderMap) -> bool {
     let version = headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok());
-    version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
+    version.is_some_and(is_modern_version)
 }
 
 /// The members of a message that decide how it is handled here.

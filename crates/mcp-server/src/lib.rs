@@ -10,9 +10,9 @@
 //!
 //! Modules, in reading order:
 //! - `server`: [`McpServer`], its options, and the methods of the protocol.
-//! - `tools`: the tools. `tools::agent` publishes agents, `tools::generic` has the tools that start and read sessions.
+//! - `tools`: the tools. `tools::agent` publishes agents, `tools::session` has those that start, read and stop sessions.
 //! - `calls`: submits a run for a call, reports its progress, waits for its end, and stops it when the call is cancelled.
-//! - `progress`: events of a run in words.
+//! - `progress`: events of a run as messages for people.
 //! - `results`: ended runs as results of tools.
 //! - `tasks`: calls that outlive their request. A task is a run.
 //! - `resources`, `prompts`, `completion`: runs, journals, schemas and agents to read, agents as prompts, and their names.
@@ -37,6 +37,6 @@ mod stdio;
 mod tasks;
 mod tools;
 
-pub use http::router;
+pub use http::{PATH, error_message, router};
 pub use server::{McpServer, Options};
 pub use stdio::serve_stdio;

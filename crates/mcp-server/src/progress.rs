@@ -1,4 +1,4 @@
-//! The progress of a run in words.
+//! The progress of a run, in messages for people.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Reporter {
     /// Reports the events of a run until the client is gone. Between events, it reports that the run goes on.
     pub(crate) async fn follow(mut self, api: &dyn CallerApi, created: &RunCreated) {
         let start = Instant::now();
-        let mut words = Words::default();
+        let mut text = EventText::default();
         let mut last = format!("run {} is waiting for a runner", created.run_id);
         if !self.send(&last).await {
             return;
@@ -47,7 +47,7 @@ impl Reporter {
             };
             let message = match tokio::time::timeout_at(due, event).await {
                 Ok(Some(event)) => match serde_json::from_str::<Event>(event.get()) {
-                    Ok(event) if event.run_id == created.run_id => words.of(&event.body),
+                    Ok(event) if event.run_id == created.run_id => text.describe(&event.body),
                     _ => None,
                 },
                 Ok(None) => {
@@ -78,23 +78,23 @@ impl Reporter {
     }
 }
 
-/// Puts events into words.
+/// Describes events to people.
 #[derive(Debug, Default)]
-pub(crate) struct Words {
+pub(crate) struct EventText {
     retries: u32,
     max_retries: Option<u32>,
     /// Whether earlier events may be missing, so that retries cannot be counted.
     is_part: bool,
 }
 
-impl Words {
-    /// For events whose beginning may be missing.
-    pub(crate) fn of_a_part() -> Words {
-        Words { is_part: true, ..Words::default() }
+impl EventText {
+    /// For the last events of a run, of which the first may be missing.
+    pub(crate) fn of_last_events() -> EventText {
+        EventText { is_part: true, ..EventText::default() }
     }
 
     /// Returns what an event means to a person who waits for the result, or `None` if it means nothing to them.
-    pub(crate) fn of(&mut self, body: &EventBody) -> Option<String> {
+    pub(crate) fn describe(&mut self, body: &EventBody) -> Option<String> {
         let text = match body {
             EventBody::RunStart { contract, .. } => {
                 self.max_retries = contract.as_ref().map(|contract| contract.options.max_retries);

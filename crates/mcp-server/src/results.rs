@@ -132,7 +132,7 @@ pub(crate) fn bad_arguments(message: &str) -> CallToolResult {
 }
 
 /// The error for a run whose coordinator cannot be reached. The run continues.
-pub(crate) fn lost(error: &Error, created: &RunCreated) -> ErrorData {
+pub(crate) fn unreachable(error: &Error, created: &RunCreated) -> ErrorData {
     let message = format!(
         "{}; run {} continues: read slipform://runs/{} later",
         error.message, created.run_id, created.run_id

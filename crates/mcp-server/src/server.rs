@@ -104,9 +104,12 @@ impl McpServer {
 
 /// Returns whether a request belongs to the versions without `initialize`.
 pub(crate) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
-    context
-        .protocol_version()
-        .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+    context.protocol_version().is_some_and(|version| is_modern_version(version.as_str()))
+}
+
+/// Returns whether a version of the protocol has no `initialize`. Versions are dates, which sort as text.
+pub(crate) fn is_modern_version(version: &str) -> bool {
+    version >= ProtocolVersion::V_2026_07_28.as_str()
 }
 
 /// Converts an error of the coordinator into an error of the protocol, for methods other than tool calls.

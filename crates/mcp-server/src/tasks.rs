@@ -11,7 +11,7 @@ use slipform_api::waiting;
 use slipform_api::{CallerApi, EventsQuery, RunView};
 use slipform_types::{Event, RunId, RunStatus};
 
-use crate::progress::{Words, shortened};
+use crate::progress::{EventText, shortened};
 use crate::results;
 use crate::server::{McpServer, is_modern, protocol_error};
 
@@ -99,7 +99,7 @@ fn task(run: &RunView, status: TaskStatus) -> Task {
         .with_poll_interval_ms(POLL_INTERVAL_MS)
 }
 
-/// Returns the last events of the run in words.
+/// Describes the last event of the run.
 async fn status_message(api: &dyn CallerApi, run: &RunView) -> Option<String> {
     if run.status == RunStatus::Pending {
         return Some("waiting for a runner".to_owned());
@@ -108,10 +108,10 @@ async fn status_message(api: &dyn CallerApi, run: &RunView) -> Option<String> {
     let after = (session.last_seq - EVENTS_MAX).max(0);
     let query = EventsQuery { after: Some(after), limit: Some(EVENTS_MAX) };
     let page = api.events(&run.session_id, query).await.ok()?;
-    let mut words = Words::of_a_part();
+    let mut text = EventText::of_last_events();
     let events = page.events.iter().filter_map(|event| serde_json::from_str::<Event>(event.get()).ok());
     let of_run = events.filter(|event| event.run_id == run.run_id);
-    of_run.filter_map(|event| words.of(&event.body)).last().map(|text| shortened(&text))
+    of_run.filter_map(|event| text.describe(&event.body)).last().map(|message| shortened(&message))
 }
 
 fn as_object(result: &rmcp::model::CallToolResult) -> Result<JsonObject, ErrorData> {

@@ -2,7 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod cache;
-mod generic;
+mod session;
 
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, ListToolsResult, PaginatedRequestParams,
@@ -20,7 +20,7 @@ pub(crate) async fn list(
     api: &dyn CallerApi,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListToolsResult, ErrorData> {
-    let mut tools = if server.options().has_session_tools { generic::tools() } else { Vec::new() };
+    let mut tools = if server.options().has_session_tools { session::tools() } else { Vec::new() };
     let agents = server.agents(api).await?;
     tools.extend(agent::tools(server, api, &agents).await?);
     let Page { items, next } = page(tools, request, |tool| (!is_reserved(server, &tool.name), &tool.name))?;
@@ -40,7 +40,7 @@ pub(crate) async fn call(
 ) -> Result<CallToolResponse, ErrorData> {
     let arguments = request.arguments.unwrap_or_default();
     if is_reserved(server, &request.name) {
-        return generic::call(server, &request.name, arguments, context).await;
+        return session::call(server, &request.name, arguments, context).await;
     }
     if !server.options().shows(&request.name) {
         return Err(unknown_tool(&request.name));
@@ -50,7 +50,7 @@ pub(crate) async fn call(
 
 /// Returns whether a name belongs to a tool for sessions. An agent of this name is not offered as a tool.
 fn is_reserved(server: &McpServer, name: &str) -> bool {
-    server.options().has_session_tools && generic::is_name(name)
+    server.options().has_session_tools && session::is_name(name)
 }
 
 pub(crate) fn unknown_tool(name: &str) -> ErrorData {

@@ -220,7 +220,7 @@ async def many(driver, options):
             result = summarize(await driver.call_tool(options.tool, options.arguments))
         except Exception as error:
             result = driver.describe_error(error)
-            if result is None:
+            if not result:
                 raise
         if result.get("isError") is False:
             successes += 1
@@ -240,7 +240,7 @@ async def each(driver, options):
             result = summarize(await driver.call_tool(name, {}))
         except Exception as error:
             result = driver.describe_error(error)
-            if result is None:
+            if not result:
                 raise
         if result.get("isError") is not False:
             failures[name] = result
@@ -307,7 +307,7 @@ async def execute(driver, options):
             document = {"unsupported": str(reason)}
         except Exception as error:
             document = driver.describe_error(single(error))
-            if document is None:
+            if not document:
                 raise
         closing = time.monotonic()
     return document | {"closeSeconds": round(time.monotonic() - closing, 2)}

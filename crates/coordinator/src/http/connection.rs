@@ -69,7 +69,7 @@ where
                 match guard::admit(&context, peer.ip(), request).await {
                     // The router's error type is `Infallible`.
                     Ok(request) => router.call(request).await.unwrap_or_else(|never| match never {}),
-                    Err(error) => refusal(&path, error),
+                    Err(error) => refusal(&context.options.error_forms, &path, error),
                 }
             };
             async { Ok::<_, Infallible>(catch_panic::catch_panic(answered).await) }

@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
-use slipform_api::{Code, Error};
+use serde_json::Value;
+use slipform_api::{Code, Error, ErrorBody};
 
 /// `Retry-After` in seconds. Overload and restarts are short.
 pub(super) const RETRY_AFTER_SECONDS: u32 = 1;
@@ -19,21 +19,16 @@ impl ErrorResponse {
     }
 }
 
-/// The path whose clients expect errors as JSON-RPC messages.
-const JSON_RPC_PATH: &str = "/mcp";
+/// Writes an error as the clients of a mounted router expect it.
+pub type ErrorForm = fn(&ErrorBody) -> Value;
 
-/// The code of errors that JSON-RPC has no code for.
-const JSON_RPC_SERVER_ERROR: i32 = -32000;
-
-/// Returns the response for an error before a request has reached its handler, in the form that its path uses.
-pub(super) fn refusal(path: &str, error: Error) -> Response {
-    let body = error.body();
+/// Returns the response for an error before a request has reached its handler, in the form that its path has.
+pub(super) fn refusal(forms: &[(&'static str, ErrorForm)], path: &str, error: Error) -> Response {
+    let form = forms.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, form)| form);
+    let body = form.map(|form| Json(form(&error.body())).into_response().into_body());
     let mut response = ErrorResponse(error).into_response();
-    if path == JSON_RPC_PATH {
-        let error = json!({"code": JSON_RPC_SERVER_ERROR, "message": body.message, "data": body});
-        let message = Json(json!({"jsonrpc": "2.0", "id": null, "error": error})).into_response();
-        let (parts, body) = message.into_parts();
-        response.headers_mut().extend(parts.headers);
+    if let Some(body) = body {
+        response.headers_mut().remove(header::CONTENT_LENGTH);
         *response.body_mut() = body;
     }
     response

@@ -37,7 +37,7 @@ async fn admit(
     parts.extensions.insert(BodyMemory::default());
     let bytes = match read_body(&context, &parts, body).await {
         Ok(bytes) => bytes,
-        Err(error) => return refusal(parts.uri.path(), error),
+        Err(error) => return refusal(&context.options.error_forms, parts.uri.path(), error),
     };
     parts.extensions.insert(Caller(Arc::new(app)));
     let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;

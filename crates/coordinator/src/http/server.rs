@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use super::connection::Use;
 use super::context::Context;
+use super::errors::ErrorForm;
 use super::places::{Peer, Places};
 use super::tls::{Tls, TlsFiles};
 use super::{connection, mounted, router, tls};
@@ -71,6 +72,8 @@ pub struct ServerOptions {
     pub admin_token: Option<String>,
     /// The certificate for HTTPS; `None` for plain HTTP.
     pub tls: Option<TlsFiles>,
+    /// The form of errors at the paths of mounted routers, by the beginning of the path.
+    pub error_forms: Vec<(&'static str, ErrorForm)>,
     /// Maximum size of a request body.
     pub max_body_bytes: usize,
     /// Maximum size of a runner's request body.
@@ -115,6 +118,7 @@ impl ServerOptions {
             needs_token: !listen.ip().is_loopback(),
             admin_token: None,
             tls: None,
+            error_forms: Vec::new(),
             max_body_bytes: BODY_BYTES_MAX,
             max_runner_body_bytes: RUNNER_BODY_BYTES_MAX,
             max_body_bytes_in_flight: BODY_BYTES_IN_FLIGHT_MAX,

@@ -12,7 +12,7 @@ use slipform_schema::{publish_input, publish_output};
 use slipform_types::{AgentType, Blueprint, WRITING_TOOLS};
 
 use super::{is_reserved, unknown_tool};
-use crate::calls::{self, Reply};
+use crate::calls::{self, CallEnd};
 use crate::server::{McpServer, protocol_error};
 use crate::{results, tasks};
 
@@ -171,7 +171,7 @@ pub(super) async fn call(
         return Ok(tasks::create(&*api, &created.run_id).await?.into());
     }
     match calls::wait(server, &api, &created, &context).await? {
-        Reply::Ended(run) => Ok(results::of_agent(&run).into()),
-        Reply::Cancelled => Err(calls::cancelled()),
+        CallEnd::Ended(run) => Ok(results::of_agent(&run).into()),
+        CallEnd::Cancelled => Err(calls::cancelled()),
     }
 }

@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use slipform_api::{CallerApi, CheckRequest, Code, Error, RunCreated, RunRequest, RunView, SessionsQuery};
-use slipform_types::{ExecutionMode, OptionsPatch, RunStatus, SessionId};
+use slipform_types::{ExecutionMode, RunId, RunStatus, RunType, SessionId};
 
-use crate::calls::{self, Reply};
+use crate::calls::{self, CallEnd};
 use crate::results;
 use crate::server::McpServer;
 
@@ -57,42 +57,11 @@ enum Mode {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StartArguments {
-    agent_name: String,
-    prompt: Option<String>,
-    parameters: Option<Value>,
-    output_schema: Option<Value>,
-    output_schema_name: Option<String>,
-    output_schema_options: Option<OptionsPatch>,
-    #[serde(default)]
-    mode: Mode,
-    parent_session_id: Option<SessionId>,
-    project_dir: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ResumeArguments {
-    session_id: SessionId,
-    prompt: Option<String>,
-    parameters: Option<Value>,
-    output_schema: Option<Value>,
-    output_schema_name: Option<String>,
-    output_schema_options: Option<OptionsPatch>,
-    #[serde(default)]
-    mode: Mode,
-    parent_session_id: Option<SessionId>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct SessionArguments {
     session_id: SessionId,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct ResultArguments {
     session_id: SessionId,
     #[serde(default)]
@@ -100,15 +69,10 @@ struct ResultArguments {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct ListArguments {
     limit: Option<i64>,
     after: Option<String>,
 }
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NoArguments {}
 
 /// The reason why a call has no result.
 enum Failure {
@@ -132,7 +96,7 @@ impl From<ErrorData> for Failure {
     }
 }
 
-type Answered = Result<CallToolResult, Failure>;
+type Outcome = Result<CallToolResult, Failure>;
 
 /// Performs a call.
 pub(super) async fn call(
@@ -143,18 +107,7 @@ pub(super) async fn call(
 ) -> Result<CallToolResponse, ErrorData> {
     let api = server.api(&context);
     let sessions = Sessions { server, api: &api, context: &context };
-    let arguments = Value::Object(arguments);
-    let answered = match name {
-        "check" => sessions.check(arguments).await,
-        "get_agent_session_result" => sessions.result(arguments).await,
-        "get_agent_session_status" => sessions.status(arguments).await,
-        "list_agent_blueprints" => sessions.list_agents(arguments).await,
-        "list_agent_sessions" => sessions.list(arguments).await,
-        "resume_agent_session" => sessions.resume(arguments).await,
-        "start_agent_session" => sessions.start(arguments).await,
-        _ => sessions.stop(arguments).await,
-    };
-    match answered {
+    match sessions.perform(name, arguments).await {
         Ok(result) => Ok(result.into()),
         Err(Failure::Arguments(message)) => Ok(results::bad_arguments(&message).into()),
         Err(Failure::Refused(error)) => results::refusal(&error).map(Into::into),
@@ -166,6 +119,33 @@ fn parse<T: DeserializeOwned>(arguments: Value) -> Result<T, Failure> {
     serde_json::from_value(arguments).map_err(|error| Failure::Arguments(error.to_string()))
 }
 
+/// Reads the arguments of a tool that runs an agent: members of a run request, and the mode.
+fn run_request(mut arguments: Value) -> Result<(RunRequest, Mode), Failure> {
+    let mode = arguments.as_object_mut().and_then(|members| members.shift_remove("mode"));
+    let mode = mode.map(parse).transpose()?.unwrap_or_default();
+    Ok((parse(arguments)?, mode))
+}
+
+fn missing(name: &str) -> Failure {
+    Failure::Arguments(format!("missing field `{name}`"))
+}
+
+/// Refuses arguments that the input schema of a tool does not describe.
+fn check_names(tool: &str, arguments: &JsonObject) -> Result<(), Failure> {
+    let tools = tools();
+    let tool = tools.iter().find(|known| known.name == tool);
+    let described = tool.and_then(|tool| tool.input_schema.get("properties")).and_then(Value::as_object);
+    let is_described = |name: &String| described.is_none_or(|described| described.contains_key(name));
+    match arguments.keys().find(|name| !is_described(name)) {
+        Some(name) => {
+            let known = described.into_iter().flat_map(|described| described.keys());
+            let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
+            Err(Failure::Arguments(format!("unknown field `{name}`, expected one of {}", known.join(", "))))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Performs calls for one request.
 struct Sessions<'a> {
     server: &'a McpServer,
@@ -174,79 +154,75 @@ struct Sessions<'a> {
 }
 
 impl Sessions<'_> {
-    async fn check(&self, arguments: Value) -> Answered {
+    async fn perform(&self, name: &str, arguments: JsonObject) -> Outcome {
+        check_names(name, &arguments)?;
+        let arguments = Value::Object(arguments);
+        match name {
+            "check" => self.check(arguments).await,
+            "get_agent_session_result" => self.result(arguments).await,
+            "get_agent_session_status" => self.status(arguments).await,
+            "list_agent_blueprints" => self.list_agents().await,
+            "list_agent_sessions" => self.list(arguments).await,
+            "resume_agent_session" => self.resume(arguments).await,
+            "start_agent_session" => self.start(arguments).await,
+            _ => self.stop(arguments).await,
+        }
+    }
+
+    async fn check(&self, arguments: Value) -> Outcome {
         let view = self.api.check(parse::<CheckRequest>(arguments)?).await?;
         let view = serde_json::to_value(view).map_err(|error| Failure::Arguments(error.to_string()))?;
         Ok(results::of_value(view))
     }
 
-    async fn start(&self, arguments: Value) -> Answered {
-        let arguments: StartArguments = parse(arguments)?;
-        self.check_shown(&arguments.agent_name)?;
-        let request = RunRequest {
-            prompt: arguments.prompt,
-            parameters: arguments.parameters,
-            output_schema: arguments.output_schema,
-            output_schema_name: arguments.output_schema_name,
-            output_schema_options: arguments.output_schema_options,
-            project_dir: arguments.project_dir,
-            ..RunRequest::start(arguments.agent_name)
-        };
-        self.submit(request, arguments.mode, arguments.parent_session_id).await
+    async fn start(&self, arguments: Value) -> Outcome {
+        let (request, mode) = run_request(arguments)?;
+        let Some(agent) = &request.agent_name else { return Err(missing("agent_name")) };
+        self.check_shown(agent)?;
+        self.submit(RunRequest { run_type: Some(RunType::StartSession), ..request }, mode).await
     }
 
-    async fn resume(&self, arguments: Value) -> Answered {
-        let arguments: ResumeArguments = parse(arguments)?;
-        self.find(&arguments.session_id).await?;
-        let request = RunRequest {
-            prompt: arguments.prompt,
-            parameters: arguments.parameters,
-            output_schema: arguments.output_schema,
-            output_schema_name: arguments.output_schema_name,
-            output_schema_options: arguments.output_schema_options,
-            ..RunRequest::resume(arguments.session_id)
-        };
-        self.submit(request, arguments.mode, arguments.parent_session_id).await
+    async fn resume(&self, arguments: Value) -> Outcome {
+        let (request, mode) = run_request(arguments)?;
+        let Some(session) = &request.session_id else { return Err(missing("session_id")) };
+        self.find(session).await?;
+        self.submit(RunRequest { run_type: Some(RunType::ResumeSession), ..request }, mode).await
     }
 
     /// Submits a run and waits for its end unless the caller does not want to.
-    async fn submit(&self, request: RunRequest, mode: Mode, parent: Option<SessionId>) -> Answered {
+    async fn submit(&self, request: RunRequest, mode: Mode) -> Outcome {
+        let parent = &request.parent_session_id;
         if mode == Mode::AsyncCallback && parent.is_none() {
             let message =
                 "mode async_callback needs parent_session_id, the session to resume when the run has ended";
             return Err(Failure::Arguments(message.to_owned()));
         }
-        if let Some(parent) = &parent {
+        if let Some(parent) = parent {
             self.find(parent).await?;
         }
         let execution_mode = match mode {
             Mode::Sync | Mode::AsyncPoll => ExecutionMode::AsyncPoll,
             Mode::AsyncCallback => ExecutionMode::AsyncCallback,
         };
-        let request = RunRequest { execution_mode, parent_session_id: parent, ..request };
+        let request = RunRequest { execution_mode, ..request };
         if mode != Mode::Sync {
             let created = self.api.submit(request, None).await?;
             return Ok(of_run(&self.api.run(&created.run_id).await?));
         }
         let created: RunCreated = calls::submit(&**self.api, request, self.context).await?;
         match calls::wait(self.server, self.api, &created, self.context).await? {
-            Reply::Ended(run) => Ok(of_run(&run)),
-            Reply::Cancelled => Err(calls::cancelled().into()),
+            CallEnd::Ended(run) => Ok(of_run(&run)),
+            CallEnd::Cancelled => Err(calls::cancelled().into()),
         }
     }
 
-    async fn status(&self, arguments: Value) -> Answered {
+    async fn status(&self, arguments: Value) -> Outcome {
         let session = self.find(&parse::<SessionArguments>(arguments)?.session_id).await?;
-        let content = json!({
-            "session_id": session.session_id,
-            "run_id": session.last_run_id,
-            "agent_name": session.agent_name,
-            "status": session.status,
-        });
+        let content = summary(&session.session_id, &session.last_run_id, &session.agent_name, session.status);
         Ok(results::of_value(content))
     }
 
-    async fn result(&self, arguments: Value) -> Answered {
+    async fn result(&self, arguments: Value) -> Outcome {
         let arguments: ResultArguments = parse(arguments)?;
         if !(0.0..=WAIT_SECONDS_MAX).contains(&arguments.wait) {
             let message = format!("wait must be from 0 to {WAIT_SECONDS_MAX} seconds");
@@ -261,19 +237,13 @@ impl Sessions<'_> {
         }
     }
 
-    async fn stop(&self, arguments: Value) -> Answered {
+    async fn stop(&self, arguments: Value) -> Outcome {
         let session = self.find(&parse::<SessionArguments>(arguments)?.session_id).await?;
         let run = self.api.stop_session(&session.session_id).await?;
-        let content = json!({
-            "session_id": run.session_id,
-            "run_id": run.run_id,
-            "agent_name": run.agent_name,
-            "status": run.status,
-        });
-        Ok(results::of_value(content))
+        Ok(results::of_value(summary(&run.session_id, &run.run_id, &run.agent_name, run.status)))
     }
 
-    async fn list(&self, arguments: Value) -> Answered {
+    async fn list(&self, arguments: Value) -> Outcome {
         let ListArguments { limit, after } = parse(arguments)?;
         let page = self.api.sessions(SessionsQuery { after, limit }).await?;
         let shown = page.sessions.iter().filter(|session| self.server.options().shows(&session.agent_name));
@@ -292,8 +262,7 @@ impl Sessions<'_> {
         Ok(results::of_value(json!({"sessions": sessions, "next": page.next})))
     }
 
-    async fn list_agents(&self, arguments: Value) -> Answered {
-        parse::<NoArguments>(arguments)?;
+    async fn list_agents(&self) -> Outcome {
         let agents = self.server.agents(&**self.api).await?;
         let agents: Vec<Value> = agents
             .iter()
@@ -306,13 +275,13 @@ impl Sessions<'_> {
                     "output_schema",
                     "output_schema_name",
                 ];
-                let mut summary = json!({"name": agent.name});
+                let mut shown = json!({"name": agent.name});
                 for key in known {
                     if let Some(value) = agent.definition.get(key) {
-                        summary[key] = value.clone();
+                        shown[key] = value.clone();
                     }
                 }
-                summary
+                shown
             })
             .collect();
         Ok(results::of_value(json!({"agents": agents})))
@@ -336,17 +305,17 @@ impl Sessions<'_> {
     }
 }
 
+/// Returns what every tool for sessions tells about a run.
+fn summary(session: &SessionId, run: &RunId, agent: &str, status: RunStatus) -> Value {
+    json!({"session_id": session, "run_id": run, "agent_name": agent, "status": status})
+}
+
 /// Returns a run as the result of a tool for sessions. A run that failed is an error.
 fn of_run(run: &RunView) -> CallToolResult {
     if matches!(run.status, RunStatus::Failed | RunStatus::Stopped) {
         return results::of_failed(run);
     }
-    let mut content = json!({
-        "session_id": run.session_id,
-        "run_id": run.run_id,
-        "agent_name": run.agent_name,
-        "status": run.status,
-    });
+    let mut content = summary(&run.session_id, &run.run_id, &run.agent_name, run.status);
     if let Some(result) = run.result.as_ref().filter(|_| run.status == RunStatus::Completed) {
         content["result"] = match (&run.contract, &result.result_data) {
             (Some(_), data) => data.clone().unwrap_or_default(),
