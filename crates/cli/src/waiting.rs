@@ -1,4 +1,4 @@
-//! Reports about runs that wait for something else than their end.
+//! Runs that wait for a runner, and the end of stopped runs.
 
 use std::time::Duration;
 

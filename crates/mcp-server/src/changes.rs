@@ -10,7 +10,7 @@ use tokio::sync::watch;
 /// The polling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Counts the changes of the list of agents. It is looked at only while a client is subscribed.
+/// Counts the changes of the list of agents. The list is polled only while a client is subscribed.
 pub(crate) struct Changes {
     api: Arc<dyn CallerApi>,
     count: watch::Sender<u64>,
