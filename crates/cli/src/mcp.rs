@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Mcp) -> Result<Exit> {
             .with_context(|| format!("cannot use the project folder {}", project.display()))?;
     }
     if let Some(client) = arguments.print_config {
-        return client_settings::print(client, arguments.server.as_deref(), arguments.agents.as_deref());
+        return client_settings::print(client, arguments);
     }
     let _logging = logging::start(LevelFilter::WARN)?;
     let runtime = multi_thread_runtime()?;

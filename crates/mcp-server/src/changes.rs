@@ -15,21 +15,31 @@ pub(crate) struct Changes {
     api: Arc<dyn CallerApi>,
     count: watch::Sender<u64>,
     is_watching: Mutex<bool>,
+    /// Whether the list to compare with is known.
+    is_ready: watch::Sender<bool>,
 }
 
 impl Changes {
     pub(crate) fn new(api: Arc<dyn CallerApi>) -> Changes {
-        Changes { api, count: watch::Sender::new(0), is_watching: Mutex::new(false) }
+        let (count, is_ready) = (watch::Sender::new(0), watch::Sender::new(false));
+        Changes { api, count, is_watching: Mutex::new(false), is_ready }
     }
 
-    /// Subscribes to changes from now on.
-    pub(crate) fn subscribe(self: &Arc<Changes>) -> Subscription {
-        let mut is_watching = self.is_watching.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Subscribes to the changes that follow the return of this function.
+    pub(crate) async fn subscribe(self: &Arc<Changes>) -> Subscription {
         let subscription = Subscription(self.count.subscribe());
+        self.start_watching();
+        // Fails only if the sender is gone, and `self` owns it.
+        let _ = self.is_ready.subscribe().wait_for(|is_ready| *is_ready).await;
+        subscription
+    }
+
+    fn start_watching(self: &Arc<Changes>) {
+        let mut is_watching = self.is_watching.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::replace(&mut *is_watching, true) {
+            self.is_ready.send_replace(false);
             tokio::spawn(watch_list(Arc::downgrade(self)));
         }
-        subscription
     }
 
     /// Records whether a subscription is left, and returns it.
@@ -67,6 +77,7 @@ async fn watch_list(changes: Weak<Changes>) {
             }
             known = Some(current);
         }
+        changes.is_ready.send_replace(true);
         drop(changes);
         tokio::time::sleep(INTERVAL).await;
     }

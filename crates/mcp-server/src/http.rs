@@ -87,7 +87,7 @@ async fn handle(State(endpoint): State<Endpoint>, request: Request) -> Response 
     }
     let is_legacy = !is_modern(request.headers());
     match *request.method() {
-        Method::GET if is_legacy => endpoint.changes(request.headers()),
+        Method::GET if is_legacy => endpoint.changes(request.headers()).await,
         // The session has no state that could be deleted.
         Method::DELETE if is_legacy => StatusCode::NO_CONTENT.into_response(),
         _ => endpoint.message(request).await,
@@ -145,14 +145,15 @@ impl Endpoint {
     }
 
     /// Opens a stream of changes.
-    fn changes(&self, headers: &HeaderMap) -> Response {
+    async fn changes(&self, headers: &HeaderMap) -> Response {
         let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
         if !accepted.is_some_and(|accepted| accepted.contains("text/event-stream")) {
             let message = "send the header `Accept: text/event-stream`, or post a message";
             return (StatusCode::NOT_ACCEPTABLE, Json(json!({"error": message}))).into_response();
         }
         let (sender, body) = Channel::new(1);
-        tokio::spawn(announce(self.server.changes().subscribe(), self.server.closing().clone(), sender));
+        let changes = self.server.changes().subscribe().await;
+        tokio::spawn(announce(changes, self.server.closing().clone(), sender));
         let head = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
         (head, Body::new(body)).into_response()
     }

@@ -238,7 +238,7 @@ impl ServerHandler for McpServer {
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let sink = context.sink();
         let accepted = context.accepted();
-        let mut changes = self.changes.subscribe();
+        let mut changes = self.changes.subscribe().await;
         loop {
             tokio::select! {
                 () = changes.next() => {}
@@ -264,7 +264,7 @@ impl ServerHandler for McpServer {
             return;
         }
         let (peer, closing) = (context.peer, self.closing.clone());
-        let mut changes = self.changes.subscribe();
+        let mut changes = self.changes.subscribe().await;
         tokio::spawn(async move {
             loop {
                 tokio::select! {

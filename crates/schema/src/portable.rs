@@ -51,6 +51,9 @@ fn remove_differences(schema: &mut Value, formats: Formats, is_weaker: &mut bool
     if keywords.get("pattern").and_then(Value::as_str).is_some_and(|pattern| !is_portable(pattern)) {
         *is_weaker |= remove(keywords, &["pattern"]);
     }
+    if let Some(Value::String(pattern)) = keywords.get_mut("pattern") {
+        *pattern = with_explicit_dots(pattern);
+    }
     if keywords.get("multipleOf").is_some_and(|factor| !factor.is_u64()) {
         // Many validators divide in binary, where 19.99 is no multiple of 0.01.
         *is_weaker |= remove(keywords, &["multipleOf"]);
@@ -173,6 +176,25 @@ fn is_portable(pattern: &str) -> bool {
     !(looks_ahead && has_class)
 }
 
+/// Replaces dots by a class: JavaScript's dot does not match `\r`, U+2028 and U+2029.
+fn with_explicit_dots(pattern: &str) -> String {
+    let mut text = String::with_capacity(pattern.len());
+    let (mut is_escaped, mut is_in_class) = (false, false);
+    for character in pattern.chars() {
+        match character {
+            '.' if !is_escaped && !is_in_class => text.push_str(r"[^\n]"),
+            _ => text.push(character),
+        }
+        match character {
+            '[' if !is_escaped => is_in_class = true,
+            ']' if !is_escaped => is_in_class = false,
+            _ => {}
+        }
+        is_escaped = character == '\\' && !is_escaped;
+    }
+    text
+}
+
 type Characters<'p> = std::iter::Peekable<std::str::Chars<'p>>;
 
 /// Reads the digits of `\x41` or `\u0041`.
@@ -261,6 +283,11 @@ mod tests {
         ] {
             assert!(!is_portable(pattern), "{pattern}");
         }
+    }
+
+    #[test]
+    fn dot_becomes_a_class_that_every_language_reads_alike() {
+        assert_eq!(with_explicit_dots(r"^a.b\.c[.\].]*\\.$"), r"^a[^\n]b\.c[.\].]*\\[^\n]$");
     }
 
     #[test]

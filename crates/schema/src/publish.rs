@@ -55,8 +55,8 @@ pub fn publish_output(schema: &Value) -> Result<Published, Error> {
     Ok(Published { schema: document.into_schema(), is_wrapped })
 }
 
-/// Rewrites the schema of parameters. The root describes an object without `allOf`, `anyOf` or `oneOf`, and every array
-/// states its items.
+/// Rewrites the schema of parameters. The root describes an object without `allOf`, `anyOf` or `oneOf`, every array
+/// states its items, and members with a default may be omitted.
 ///
 /// # Errors
 /// See [`publish_output`].
@@ -66,6 +66,7 @@ pub fn publish_input(schema: &Value) -> Result<Map<String, Value>, Error> {
     if let Value::Object(root) = &mut document.root {
         remove_combinations(root, &document.targets);
     }
+    remove_required_defaults(&mut document.root);
     for schema in std::iter::once(&mut document.root).chain(document.targets.values_mut()) {
         state_items(schema);
     }
@@ -295,6 +296,21 @@ fn require(root: &mut Map<String, Value>, names: &Value) {
     }
 }
 
+/// Removes members with a default from `required`, because they are filled in before parameters are checked.
+fn remove_required_defaults(schema: &mut Value) {
+    let Value::Object(keywords) = schema else { return };
+    let properties = keywords.get("properties").and_then(Value::as_object);
+    let with_default =
+        properties.into_iter().flatten().filter(|(_, property)| property.get("default").is_some());
+    let filled: HashSet<String> = with_default.map(|(name, _)| name.clone()).collect();
+    if let Some(Value::Array(required)) = keywords.get_mut("required") {
+        required.retain(|name| !name.as_str().is_some_and(|name| filled.contains(name)));
+    }
+    let properties = keywords.get_mut("properties").and_then(Value::as_object_mut);
+    properties.into_iter().flat_map(Map::values_mut).for_each(remove_required_defaults);
+    keywords.get_mut("items").into_iter().for_each(remove_required_defaults);
+}
+
 /// Adds `items` to arrays that do not state them.
 fn state_items(schema: &mut Value) {
     let Value::Object(keywords) = schema else { return };
@@ -382,5 +398,20 @@ mod tests {
         let properties = json!({"tags": {"type": "array", "items": {}}, "id": {"type": "string"}});
         let expected = json!({"type": "object", "properties": properties, "required": ["id"]});
         assert_eq!(Value::Object(input), expected);
+    }
+
+    #[test]
+    fn input_with_a_default_may_be_omitted_and_is_sent_in_no_header() {
+        let limit = json!({"type": "integer", "default": 10, "x-mcp-header": "Limit"});
+        let inner = json!({"type": "object", "properties": {"limit": limit}, "required": ["limit"]});
+        let input = publish_input(&json!({
+            "type": "object",
+            "properties": {"limit": limit, "inner": inner, "name": {"type": "string"}},
+            "required": ["limit", "inner", "name"],
+        }))
+        .unwrap();
+        assert_eq!(input["required"], json!(["inner", "name"]));
+        assert_eq!(input["properties"]["inner"]["required"], json!([]));
+        assert_eq!(input["properties"]["limit"], json!({"type": "integer", "default": 10}));
     }
 }

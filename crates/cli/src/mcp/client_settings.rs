@@ -5,8 +5,9 @@ use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 use slipform_api::shown_url;
 
+use super::Mcp;
 use crate::backends::environment;
-use crate::coordinator::TOKEN_VARIABLE;
+use crate::coordinator::{TOKEN_VARIABLE, URL_VARIABLE};
 use crate::exit::Exit;
 use crate::output;
 
@@ -27,8 +28,10 @@ const GOOSE_TIMEOUT: u32 = 600;
 
 impl ClientName {
     /// Returns where the settings belong.
-    fn place(self) -> &'static str {
+    fn place(self, is_remote: bool) -> &'static str {
         match self {
+            // Claude Desktop reads only programs from its file.
+            ClientName::Claude if is_remote => ".mcp.json of a project for Claude Code",
             ClientName::Claude => "claude_desktop_config.json, or .mcp.json of a project for Claude Code",
             ClientName::Cursor => "~/.cursor/mcp.json, or .cursor/mcp.json of a project",
             ClientName::Vscode => ".vscode/mcp.json of a project",
@@ -43,47 +46,72 @@ impl ClientName {
             ClientName::Cursor | ClientName::Vscode => format!("${{env:{name}}}"),
         }
     }
+
+    /// Returns the document with the settings of the server.
+    fn document(self, settings: Value) -> String {
+        match self {
+            ClientName::Claude | ClientName::Cursor => json_settings("mcpServers", settings),
+            ClientName::Vscode => json_settings("servers", settings),
+            ClientName::Goose => goose_settings(settings),
+        }
+    }
 }
 
-/// Prints the settings. With `--server`, the client connects to the coordinator itself.
-pub(super) fn print(client: ClientName, server: Option<&str>, agents: Option<&[String]>) -> Result<Exit> {
-    let text = match server {
-        Some(url) => remote(client, url),
-        None => local(client, agents)?,
+/// Prints the settings. With a coordinator, the client connects to it, unless it sees only some agents: then it starts
+/// a program that filters them.
+pub(super) fn print(client: ClientName, arguments: &Mcp) -> Result<Exit> {
+    let server = arguments.server.clone().or_else(|| environment(URL_VARIABLE).filter(|url| !url.is_empty()));
+    let (text, is_remote) = match (&server, &arguments.agents) {
+        (Some(url), None) => (remote(client, url), true),
+        (url, _) => (program(client, arguments, url.as_deref())?, false),
     };
-    output::lines([format!("slipform: add this to {}:", client.place())]);
+    output::lines([format!("slipform: add this to {}:", client.place(is_remote))]);
     output::text(&text)?;
     Ok(Exit::Valid)
 }
 
-/// Returns settings that start the server for this project.
-fn local(client: ClientName, agents: Option<&[String]>) -> Result<String> {
+/// Returns settings that start the server, for this project or for a coordinator.
+fn program(client: ClientName, arguments: &Mcp, server: Option<&str>) -> Result<String> {
     let program = std::env::current_exe().context("cannot read the path of this program")?;
-    let project = std::env::current_dir().context("cannot read the current folder")?;
-    let mut words = vec!["mcp".to_owned(), "--project".to_owned(), project.display().to_string()];
-    if let Some(agents) = agents {
+    let mut words = vec!["mcp".to_owned()];
+    let mut variables = Map::new();
+    match server {
+        Some(url) => {
+            words.extend(["--server".to_owned(), shown_url(url)]);
+            if environment(TOKEN_VARIABLE).is_some_and(|token| !token.is_empty()) {
+                variables.insert(TOKEN_VARIABLE.to_owned(), json!(client.variable(TOKEN_VARIABLE)));
+            }
+        }
+        None => {
+            let project = std::env::current_dir().context("cannot read the current folder")?;
+            words.extend(["--project".to_owned(), project.display().to_string()]);
+        }
+    }
+    if let Some(agents) = &arguments.agents {
         words.extend(["--agents".to_owned(), agents.join(",")]);
     }
-    let program = program.display().to_string();
-    Ok(match client {
-        ClientName::Claude | ClientName::Cursor => {
-            json_settings("mcpServers", json!({"command": program, "args": words}))
-        }
-        ClientName::Vscode => {
-            json_settings("servers", json!({"type": "stdio", "command": program, "args": words}))
-        }
-        ClientName::Goose => {
-            let settings = json!({"type": "stdio", "cmd": program, "args": words, "envs": {}});
-            goose_settings(settings)
-        }
-    })
+    if let Some(backend) = &arguments.backend {
+        words.extend(["--backend".to_owned(), backend.clone()]);
+    }
+    let (variables_key, program_key) = match client {
+        ClientName::Goose => ("envs", "cmd"),
+        ClientName::Claude | ClientName::Cursor | ClientName::Vscode => ("env", "command"),
+    };
+    let mut settings = json!({program_key: program.display().to_string(), "args": words});
+    if !variables.is_empty() || client == ClientName::Goose {
+        settings[variables_key] = Value::Object(variables);
+    }
+    if matches!(client, ClientName::Vscode | ClientName::Goose) {
+        settings["type"] = json!("stdio");
+    }
+    Ok(client.document(settings))
 }
 
 /// Returns settings that connect to a coordinator.
 fn remote(client: ClientName, url: &str) -> String {
     let url = format!("{}/mcp", shown_url(url).trim_end_matches('/'));
     let mut headers = Map::new();
-    if environment(TOKEN_VARIABLE).is_some() {
+    if environment(TOKEN_VARIABLE).is_some_and(|token| !token.is_empty()) {
         let token = format!("Bearer {}", client.variable(TOKEN_VARIABLE));
         headers.insert("Authorization".to_owned(), Value::String(token));
     }
@@ -95,11 +123,7 @@ fn remote(client: ClientName, url: &str) -> String {
     if !headers.is_empty() {
         settings["headers"] = Value::Object(headers);
     }
-    match client {
-        ClientName::Claude | ClientName::Cursor => json_settings("mcpServers", settings),
-        ClientName::Vscode => json_settings("servers", settings),
-        ClientName::Goose => goose_settings(settings),
-    }
+    client.document(settings)
 }
 
 fn json_settings(key: &str, settings: Value) -> String {

@@ -229,14 +229,15 @@ fn large_result_is_returned_and_journal_is_readable() {
         command: [sh, -c, 'cat >/dev/null; printf %s \"{\\\"text\\\": \\\"\"; head -c 3000000 /dev/zero | tr \"\\0\" a; echo \"\\\"}\"']\n\
         output_schema: {type: object, properties: {text: {type: string}}, required: [text]}\n";
     let project = example_project("mcp-large").file("agents/large.yaml", large);
+    let is_whole =
+        |called: &Value| called["structuredContent"]["text"].as_str().map(str::len) == Some(3_000_000);
+    let (server, address) = serve(&project, &[]);
+    let called = post(&address, None, "tools/call", json!({"name": "large", "arguments": {}}));
+    assert!(is_whole(&called["result"]), "{}", called["result"]["_meta"]);
+    server.shut_down();
     let mut client = StdioClient::start(&project, &[]);
     let called = client.call("large", &json!({}));
-    assert_eq!(
-        called["structuredContent"]["text"].as_str().map(str::len),
-        Some(3_000_000),
-        "{}",
-        called["content"]
-    );
+    assert!(is_whole(&called), "{}", called["_meta"]);
     let session = called["_meta"]["slipform/session_id"].as_str().unwrap();
     let uri = format!("slipform://sessions/{session}/journal");
     let read = client.request("resources/read", &json!({"uri": uri}));
@@ -338,13 +339,13 @@ fn many_calls_take_no_more_memory() {
     };
     let call = |client: &mut StdioClient, count: usize| {
         for _ in 0..count {
-            let checked = client.call("check", &json!({"text": "{\"a\": 1}", "schema": {"type": "object"}}));
-            assert_eq!(checked["structuredContent"]["valid"], true);
+            let called = client.call("greeter", &json!({"name": "A"}));
+            assert_eq!(called["structuredContent"]["greeting"], "Hello", "{called}");
         }
     };
-    call(&mut client, 200);
+    call(&mut client, 300);
     let before = resident(&client);
-    call(&mut client, 1_000);
+    call(&mut client, 700);
     let after = resident(&client);
     assert!(after < before + 16 * 1_024, "{before} KiB before, {after} KiB after");
     client.close();
@@ -371,6 +372,78 @@ fn limited_token_sees_its_agents_only_and_foreign_origins_are_refused() {
     let refused = answer("tools/call", json!({"name": "pair", "arguments": {}}));
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
     server.shut_down();
+}
+
+#[test]
+fn revoked_token_ends_the_stream_of_changes() {
+    let project = example_project("mcp-revoked").file("slipform.toml", "[server]\nbehind_proxy = true\n");
+    let created = project.run(&["token", "create", "mcp", "--scope", "caller", "--json"]).json();
+    let token = created["token"].as_str().unwrap().to_owned();
+    let (server, address) = serve(&project, &[]);
+    let subscribe = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen",
+        "params": {"notifications": {"toolsListChanged": true}, "_meta": modern_meta()},
+    });
+    let mut stream = open_stream(&address, &token, &subscribe);
+    let mut line = String::new();
+    while !line.contains("notifications/subscriptions/acknowledged") {
+        line.clear();
+        assert!(stream.read_line(&mut line).unwrap() > 0, "the stream ended before it began");
+    }
+    let revoked = project.run(&["token", "revoke", created["id"].as_str().unwrap()]);
+    assert_eq!(revoked.status, 0, "{}", revoked.all());
+    // Ends within the connection's time limit, or the test does not end.
+    std::io::copy(&mut stream, &mut std::io::sink()).unwrap();
+    let (status, _) = request(&address, "POST", "/mcp", Some(&token), &json!({}));
+    assert_eq!(status, 401);
+    server.shut_down();
+}
+
+/// Posts a request of 2026-07-28 and returns its stream of events.
+fn open_stream(address: &str, token: &str, message: &Value) -> BufReader<std::net::TcpStream> {
+    let host = address.trim_start_matches("http://");
+    let mut stream = std::net::TcpStream::connect(host).unwrap();
+    let (method, body) = (message["method"].as_str().unwrap(), message.to_string());
+    write!(
+        stream,
+        "POST /mcp HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\nAuthorization: Bearer {token}\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    BufReader::new(stream)
+}
+
+#[test]
+fn settings_choose_the_agents_and_tools_of_clients() {
+    let settings = "[mcp]\nagents = [\"pair\"]\nsession_tools = false\n";
+    let project = example_project("mcp-shown")
+        .file("slipform.toml", settings)
+        .file("agents/unusable.yaml", "name: unusable\ntier: [1\n");
+    let names = |listed: &Value| -> Vec<String> {
+        let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let (server, address) = serve(&project, &[]);
+    assert_eq!(names(&post(&address, None, "tools/list", json!({}))), ["pair"]);
+    server.shut_down();
+    let mut client = StdioClient::start(&project, &[]);
+    assert_eq!(names(&client.request("tools/list", &json!({}))), ["pair"]);
+    client.close();
+    // The command line takes precedence, and agents that cannot be offered are reported.
+    let mut command = project.command(&["mcp", "--agents", "greeter,unusable"]);
+    let mut process = command.spawn().unwrap();
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": modern_meta()}});
+    writeln!(process.stdin.as_mut().unwrap(), "{list}").unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(names(&serde_json::from_str(&line).unwrap()), ["greeter"]);
+    let output = process.wait_with_output().unwrap();
+    let reported = String::from_utf8(output.stderr).unwrap();
+    let warning =
+        "agent `unusable` is not offered as an MCP tool: its file is invalid; run `slipform agents validate`";
+    assert_eq!(reported.matches(warning).count(), 1, "{reported}");
 }
 
 /// Posts a request of the older era and returns the answer.
@@ -500,6 +573,21 @@ fn settings_of_clients_are_printed() {
     let expected =
         json!({"servers": {"slipform": {"type": "http", "url": "https://agents.example.com/mcp"}}});
     assert_eq!(printed, expected);
+    let project =
+        project.variable("SLIPFORM_URL", "https://agents.example.com").variable("SLIPFORM_TOKEN", "sf_x");
+    let printed = project.run(&["mcp", "--print-config", "cursor"]).json();
+    let headers = json!({"Authorization": "Bearer ${env:SLIPFORM_TOKEN}"});
+    let expected = json!({"url": "https://agents.example.com/mcp", "headers": headers});
+    assert_eq!(printed["mcpServers"]["slipform"], expected);
+    let printed = project.run(&["mcp", "--print-config", "cursor", "--agents", "greeter"]).json();
+    let printed = &printed["mcpServers"]["slipform"];
+    let words = ["mcp", "--server", "https://agents.example.com", "--agents", "greeter"];
+    let variables = json!({"SLIPFORM_TOKEN": "${env:SLIPFORM_TOKEN}"});
+    assert_eq!((&printed["args"], &printed["env"]), (&json!(words), &variables));
+    let project = project.variable("SLIPFORM_URL", "").variable("SLIPFORM_TOKEN", "");
+    let printed = project.run(&["mcp", "--print-config", "claude", "--backend", "embedded"]).json();
+    let words = printed["mcpServers"]["slipform"]["args"].as_array().unwrap();
+    assert_eq!(words[3..], [json!("--backend"), json!("embedded")]);
     let printed = project.run(&["mcp", "--print-config", "goose"]).stdout;
     assert!(printed.starts_with("extensions:\n  slipform:\n    enabled: true\n"), "{printed}");
 }

@@ -303,6 +303,46 @@ fn conformance_suite_passes() {
     server.shut_down();
 }
 
+/// Runs MCP Inspector in its command-line mode and returns the document that it prints; `None` if it is not installed.
+fn inspect(project: &Project, address: Option<&str>, era: &str, options: &[&str]) -> Option<Value> {
+    let program = mcp_clients()?.join("inspector/node_modules/.bin/mcp-inspector");
+    let mut command = Command::new("node");
+    command.arg(program).arg("--cli");
+    match address {
+        Some(address) => command.arg(format!("{address}/mcp")),
+        None => command.arg(project.command(&[]).get_program()).arg("mcp").arg("--cwd").arg(&project.folder),
+    };
+    command.args(["--protocol-era", era]).args(options);
+    command.env("HOME", &project.folder).current_dir(&project.folder).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let printed = serde_json::from_str(&stdout);
+    Some(printed.unwrap_or_else(|error| panic!("{era} {options:?}: {error}: {stdout}\n{stderr}")))
+}
+
+#[test]
+fn inspector_lists_and_calls_tools_in_both_eras() {
+    let project = example_project("mcp-inspector");
+    let (server, address) = serve(&project, &[]);
+    for (address, era) in
+        [(Some(address.as_str()), "modern"), (Some(address.as_str()), "legacy"), (None, "legacy")]
+    {
+        let run = |options: &[&str]| inspect(&project, address, era, options);
+        // `--strict` exits with 6 if a client could not use a published schema.
+        let Some(listed) = run(&["--method", "tools/list", "--strict"]) else { break };
+        let tools = listed["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
+        assert!(tools.iter().any(|tool| tool["name"] == "greeter"), "{listed}");
+        let call = ["--method", "tools/call", "--tool-name", "greeter", "--tool-arg", "name=Ada"];
+        let called = run(&call).unwrap();
+        assert_eq!(called["structuredContent"], json!({"greeting": "Hello"}), "{era}: {called}");
+        let read = run(&["--method", "resources/read", "--uri", "slipform://agents/greeter"]).unwrap();
+        assert!(read["contents"][0]["text"].as_str().unwrap().contains("Greets a person."), "{read}");
+        let prompts = run(&["--method", "prompts/list"]).unwrap();
+        assert!(prompts["prompts"].to_string().contains("writer"), "{prompts}");
+    }
+    server.shut_down();
+}
+
 fn check_over_http(client: ClientKind) {
     let project = project_for(client, "http");
     let (server, address) = serve(&project, &[]);

@@ -31,7 +31,10 @@ pub(super) async fn tools(
     let mut schemas = NamedSchemas::default();
     let mut tools = Vec::new();
     for agent in agents {
-        let Some(definition) = agent.blueprint() else { continue };
+        let Some(definition) = agent.blueprint() else {
+            warn_about_unusable(server, agent);
+            continue;
+        };
         let Ok(blueprint) = serde_json::from_value::<Blueprint>(definition.clone()) else { continue };
         let contract = schemas.contract(api, &blueprint).await?;
         let source = format!("{definition}{}", contract.as_ref().unwrap_or(&Value::Null));
@@ -39,6 +42,18 @@ pub(super) async fn tools(
         tools.extend(server.tools().get_or_make(&source, make));
     }
     Ok(tools)
+}
+
+/// Reports an agent whose file was never valid, once for every version of the file.
+fn warn_about_unusable(server: &McpServer, agent: &AgentView) {
+    let name = &agent.name;
+    let source = format!("{name} {}", serde_json::to_string(&agent.problems).unwrap_or_default());
+    server.tools().get_or_make(&source, || {
+        tracing::warn!(
+            "agent `{name}` is not offered as an MCP tool: its file is invalid; run `slipform agents validate`"
+        );
+        None
+    });
 }
 
 /// The registered schemas that agents name, each read once for a list.
