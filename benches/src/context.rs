@@ -9,7 +9,7 @@ use slipform_api::RunStart;
 use slipform_runner::{
     Attempt, LadderRung, MemoryJournal, Resources, RunContext, StopSignal, SystemClock, drive_to_end,
 };
-use slipform_types::{Blueprint, OptionsPatch, Outcome, RunId, RunType, SessionId};
+use slipform_types::{Blueprint, OptionsPatch, Outcome, RunId, RunOverrides, RunType, SessionId};
 
 /// A run of an agent on one backend, which can be performed repeatedly.
 pub struct BenchRun {
@@ -36,6 +36,7 @@ impl BenchRun {
             contract: contract.map(Arc::new),
             parameters: json!({"prompt": input}),
             input: input.to_owned(),
+            overrides: RunOverrides::default(),
         };
         Ok(BenchRun { start, rung })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use slipform_types::{AgentCard, Blueprint, Contract, Event, EventBody, RunId, RunType, SessionId};
+use slipform_types::{AgentCard, Blueprint, Contract, Event, EventBody, RunId, RunOverrides, RunType, SessionId};
 
 use crate::runner::AttemptRef;
 
@@ -67,6 +67,8 @@ pub struct RunStart {
     pub parameters: Value,
     /// The parameters as text for the model.
     pub input: String,
+    /// The settings that the caller chose for this run.
+    pub overrides: RunOverrides,
 }
 
 /// The first run of a session.
@@ -152,20 +154,23 @@ impl Journal {
 }
 
 fn run_start(body: &EventBody) -> Option<RunStart> {
-    let EventBody::RunStart { run_type, blueprint, contract, parameters, input } = body else { return None };
+    let EventBody::RunStart { run_type, blueprint, contract, parameters, input, overrides } = body else {
+        return None;
+    };
     Some(RunStart {
         run_type: *run_type,
         blueprint: blueprint.clone(),
         contract: contract.clone(),
         parameters: parameters.clone(),
         input: input.clone(),
+        overrides: overrides.clone(),
     })
 }
 
 impl From<RunStart> for EventBody {
     fn from(start: RunStart) -> EventBody {
-        let RunStart { run_type, blueprint, contract, parameters, input } = start;
-        EventBody::RunStart { run_type, blueprint, contract, parameters, input }
+        let RunStart { run_type, blueprint, contract, parameters, input, overrides } = start;
+        EventBody::RunStart { run_type, blueprint, contract, parameters, input, overrides }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use slipform_types::{ExecutionMode, OptionsPatch, RunId, RunStatus, RunType, Salvage, SessionId, Tokens};
+use slipform_types::{ExecutionMode, OptionsPatch, RunId, RunOverrides, RunStatus, RunType, Salvage, SessionId, Tokens};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::openapi::{
@@ -56,6 +56,22 @@ pub struct RunRequest {
     /// Working folder, relative to the runner's project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_dir: Option<String>,
+    /// Backend for all tiers of the run and of its children, as `GET /backends` names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 255)]
+    pub backend: Option<String>,
+    /// Model to name in requests to the backend, instead of the configured one. The run does not escalate to other tiers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 255)]
+    pub model: Option<String>,
+    /// The most tokens in a reply, instead of the agent's limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_tokens: Option<u32>,
+    /// Time limit of the run in seconds, instead of the agent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub timeout_seconds: Option<u32>,
     /// Whether the run waits while its session is busy. Otherwise a busy session refuses it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub queue: bool,
@@ -82,6 +98,16 @@ impl RunRequest {
         self.run_type.unwrap_or(implied)
     }
 
+    /// Returns the settings that the request chooses for its run.
+    pub fn overrides(&self) -> RunOverrides {
+        RunOverrides {
+            backend: self.backend.clone(),
+            model: self.model.clone(),
+            max_tokens: self.max_tokens,
+            timeout_seconds: self.timeout_seconds,
+        }
+    }
+
     fn blank(run_type: RunType) -> RunRequest {
         RunRequest {
             run_type: Some(run_type),
@@ -95,6 +121,10 @@ impl RunRequest {
             parent_session_id: None,
             execution_mode: ExecutionMode::default(),
             project_dir: None,
+            backend: None,
+            model: None,
+            max_tokens: None,
+            timeout_seconds: None,
             queue: false,
             refresh_agent: false,
         }

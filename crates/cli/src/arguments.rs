@@ -143,12 +143,24 @@ pub(crate) struct Run {
     pub(crate) needs_orchestrator: bool,
 }
 
-/// The backend, session and coordinator of a run.
+/// The backend, limits, session and coordinator of a run.
 #[derive(Debug, Default, Args)]
 pub(crate) struct RunTarget {
     /// Backend to use for all tiers
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
+
+    /// Model to ask instead of the backend's configured one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+
+    /// Most tokens in a reply, instead of the agent's limit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_tokens: Option<u32>,
+
+    /// Time limit of the run in seconds, instead of the agent's
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) timeout: Option<u32>,
 
     /// Session to resume
     #[arg(long, value_name = "ID")]

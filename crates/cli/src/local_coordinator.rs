@@ -184,7 +184,8 @@ impl LocalCoordinator {
         match blueprint {
             Some(blueprint) => {
                 let parameters = request.parameters.clone().unwrap_or_default();
-                resources.check_startable(blueprint, &with_defaults(blueprint, parameters)).await
+                let parameters = with_defaults(blueprint, parameters);
+                resources.check_startable(blueprint, &parameters, &request.overrides()).await
             }
             None => Ok(()),
         }

@@ -14,11 +14,15 @@ use slipform_runner::{
     LadderRung, Prepared, ProjectPolicy, ResourceProvider, Resources, Secrets, Variables, program_positions,
     resolve_folder,
 };
-use slipform_types::{AgentType, Blueprint, RunId, SessionId, TierBackend, WRITING_TOOLS};
+use slipform_types::{AgentType, Blueprint, BackendKind, RunId, RunOverrides, SessionId, TierBackend, WRITING_TOOLS};
 
 use crate::backends::{self, Verdicts, environment};
 use crate::settings::Settings;
 use crate::{admin_token, output, secrets};
+
+/// The number of connected backends at which the connections are dropped, because callers may name any model. Runs in
+/// progress keep theirs.
+const CONNECTED_MAX: usize = 64;
 
 /// The resources that all runs of a project share.
 pub(crate) struct LocalResources {
@@ -30,8 +34,8 @@ pub(crate) struct LocalResources {
     secrets: Secrets,
     /// Variables of this process that agents must not name.
     private_variables: Vec<String>,
-    /// Connected backends by name. Runs share their connections, concurrency limits and loaded weights.
-    connected: tokio::sync::Mutex<HashMap<String, LadderRung>>,
+    /// Connected backends by name and configured model. Runs share their connections, concurrency limits and loaded weights.
+    connected: tokio::sync::Mutex<HashMap<(String, Option<String>), LadderRung>>,
 }
 
 impl LocalResources {
@@ -80,12 +84,17 @@ impl LocalResources {
     }
 
     /// Checks that a run of this agent can start, before it is submitted.
-    pub(crate) async fn check_startable(&self, blueprint: &Blueprint, parameters: &Value) -> Result<()> {
+    pub(crate) async fn check_startable(
+        &self,
+        blueprint: &Blueprint,
+        parameters: &Value,
+        overrides: &RunOverrides,
+    ) -> Result<()> {
         let (session_id, run_id) = (SessionId::from_random([0; 6]), RunId::from_random([0; 6]));
         let (session_id, run_id) = (&session_id, &run_id);
         fill(blueprint, &FillContext { parameters, session_id, run_id, environment: &environment })?;
         if blueprint.kind != AgentType::Procedural {
-            self.ladder(blueprint).await?;
+            self.ladder(blueprint, overrides).await?;
         }
         Ok(())
     }
@@ -104,7 +113,9 @@ impl LocalResources {
         )?;
         let ladder = match blueprint.kind {
             AgentType::Procedural => Vec::new(),
-            AgentType::Autonomous | AgentType::Orchestrator => self.ladder(&blueprint).await?,
+            AgentType::Autonomous | AgentType::Orchestrator => {
+                self.ladder(&blueprint, &assignment.journal.start.overrides).await?
+            }
         };
         let named = blueprint.env.iter().filter_map(|name| Some((name.clone(), environment(name)?)));
         let named = Variables::from(named.collect::<Vec<_>>());
@@ -151,12 +162,19 @@ impl LocalResources {
             .collect()
     }
 
-    async fn ladder(&self, blueprint: &Blueprint) -> Result<Vec<LadderRung>> {
-        if let Some(name) = &self.backend {
-            return Ok(vec![self.rung("default", self.settings.backend(name)?).await?]);
+    /// Connects the backends of a run: the one that the run or this process chooses, otherwise those of the agent's tiers.
+    async fn ladder(&self, blueprint: &Blueprint, overrides: &RunOverrides) -> Result<Vec<LadderRung>> {
+        let chosen = overrides.backend.as_ref().or(self.backend.as_ref());
+        let chosen = chosen.map(|name| self.settings.backend(name)).transpose()?;
+        if let (Some(backend), None) = (chosen, &overrides.model) {
+            return Ok(vec![self.rung("default", backend).await?]);
         }
         let mut ladder = Vec::new();
         for tier in self.settings.ladder(blueprint)? {
+            if let Some(model) = &overrides.model {
+                let backend = chosen.map_or_else(|| self.settings.tier(&tier), Ok)?;
+                return Ok(vec![self.rung("default", &with_model(backend, model)?).await?]);
+            }
             ladder.push(self.rung(&tier, self.settings.tier(&tier)?).await?);
         }
         Ok(ladder)
@@ -165,7 +183,8 @@ impl LocalResources {
     /// Returns the backend of a tier as one rung of the escalation ladder, connected once.
     async fn rung(&self, tier: &str, config: &BackendConfig) -> Result<LadderRung> {
         let mut connected = self.connected.lock().await;
-        if let Some(rung) = connected.get(&config.name) {
+        let key = (config.name.clone(), config.model.clone());
+        if let Some(rung) = connected.get(&key) {
             let tier = TierBackend { tier: tier.to_owned(), ..rung.tier.clone() };
             return Ok(LadderRung { tier, ..rung.clone() });
         }
@@ -176,9 +195,23 @@ impl LocalResources {
         let dialect = verdict.and_then(|verdict| verdict.dialect.as_deref()?.parse().ok());
         let info = config.info(capabilities, dialect);
         let rung = LadderRung { tier: TierBackend { tier: tier.to_owned(), backend: info }, backend };
-        connected.insert(config.name.clone(), rung.clone());
+        if connected.len() >= CONNECTED_MAX {
+            connected.clear();
+        }
+        connected.insert(key, rung.clone());
         Ok(rung)
     }
+}
+
+/// Returns a backend with another model.
+fn with_model(backend: &BackendConfig, model: &str) -> Result<BackendConfig> {
+    if matches!(backend.kind, BackendKind::Embedded | BackendKind::Command) {
+        bail!(
+            "the model of backend `{}` is fixed by slipform.toml; name another backend, or omit the model",
+            backend.name
+        );
+    }
+    Ok(BackendConfig { model: Some(model.to_owned()), ..backend.clone() })
 }
 
 impl ResourceProvider for LocalResources {

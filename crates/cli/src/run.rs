@@ -142,17 +142,10 @@ async fn wait_or_stop(api: &dyn CallerApi, run: &RunId) -> Result<RunTree> {
 
 /// Returns the resources of a runner in this process, or `None` if other runners perform the run.
 fn resources(arguments: &Run, coordinator: &Coordinator) -> Result<Option<LocalResources>> {
-    let backend = &arguments.target.backend;
-    let Some(local) = &coordinator.local else {
-        if backend.is_some() {
-            bail!(
-                "`--backend` applies only to runs in this process; a coordinator's runners use their own backends"
-            );
-        }
-        return Ok(None);
-    };
+    let Some(local) = &coordinator.local else { return Ok(None) };
     let settings = Settings::read(local.project(), &backends::environment)?;
-    Ok(Some(LocalResources::new(local.project().to_owned(), settings, backend.clone())))
+    let backend = arguments.target.backend.clone();
+    Ok(Some(LocalResources::new(local.project().to_owned(), settings, backend)))
 }
 
 /// The agent of a run, as far as the command has to know it.
@@ -244,12 +237,16 @@ fn request(arguments: &Run, agent_name: String, parameters: Value) -> Result<Run
         Some(SchemaSource::Named(name)) => (None, Some(name)),
         None => (None, None),
     };
-    let options = arguments.options();
+    let (options, target) = (arguments.options(), &arguments.target);
     Ok(RunRequest {
         parameters: Some(parameters),
         output_schema,
         output_schema_name,
         output_schema_options: (!options.is_empty()).then_some(options),
+        backend: target.backend.clone(),
+        model: target.model.clone(),
+        max_tokens: target.max_tokens,
+        timeout_seconds: target.timeout,
         ..request
     })
 }

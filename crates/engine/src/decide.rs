@@ -35,10 +35,10 @@ impl State {
         } else {
             routes(options.map(|options| options.strategy), protocol, &tier.backend)
         };
-        let limits = &task.blueprint.limits;
-        self.tools.limits = LoopLimits::of(limits, routes[0].mode == OutputMode::Grammar);
+        let limits = task.limits();
+        self.tools.limits = LoopLimits::of(&limits, routes[0].mode == OutputMode::Grammar);
         let wanted = options.map_or(SchemaForm::Auto, |options| options.schema_form);
-        self.ladder.enter(index, routes, Form::of(wanted, tier.backend.small), limits);
+        self.ladder.enter(index, routes, Form::of(wanted, tier.backend.small), &limits);
         let (backend, model) = (tier.backend.name, tier.backend.model);
         self.usage.enter_rung(ReceiptRung { tier: tier.tier, backend, model, calls: 0 });
     }
@@ -228,7 +228,7 @@ impl State {
             self.ladder.rung.reset_retries();
         }
         let Some(task) = &self.task else { return };
-        let plan = self.ladder.fresh(plan, &task.blueprint.limits);
+        let plan = self.ladder.fresh(plan, &task.limits());
         match submission {
             Some(reply) => self.decide_on_reply(plan, reply),
             None => self.ladder.call = Some(plan.into()),

@@ -41,7 +41,7 @@
 //!
 //! ```
 //! use slipform_engine::{Action, State, next};
-//! use slipform_types::{Blueprint, EventBody, RunType};
+//! use slipform_types::{Blueprint, EventBody, RunOverrides, RunType};
 //! use serde_json::json;
 //!
 //! let mut state = State::default();
@@ -52,6 +52,7 @@
 //!     contract: None,
 //!     parameters: json!({"prompt": "Hello"}),
 //!     input: "Hello".into(),
+//!     overrides: RunOverrides::default(),
 //! })?;
 //! // The engine has no action before `attempt_started` names the available backends.
 //! assert_eq!(next(&state), None);

@@ -172,6 +172,7 @@ impl Orchestration {
             blueprint: self.phase_blueprint(),
             contract: Some(CompiledContract::subtask_plan(subtasks::schema(&self.team), done)?),
             parameters: original_task.parameters.clone(),
+            overrides: original_task.overrides.clone(),
             input: prompts::planning(&original_task.input, &self.team, &self.subtask_states),
             under_grammar: Some(narrowed),
         })

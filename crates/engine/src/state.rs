@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use slipform_types::{
-    AgentCard, AgentType, Blueprint, CallError, ChildEnd, Contract, Event, EventBody, ExecutionMode, Outcome,
-    Protocol, Reply, RunErrorType, RunProgress, RunStatus, RunType, SessionId, TierBackend, ToolDefinition,
+    AgentCard, AgentType, Blueprint, CallError, ChildEnd, Event, EventBody, ExecutionMode, Outcome, Protocol,
+    Reply, RunErrorType, RunProgress, RunStatus, RunType, SessionId, TierBackend, ToolDefinition,
 };
 
 use crate::call_plan::{PlannedCall, RequestContext};
@@ -70,8 +70,13 @@ impl State {
             return Err(Error::Journal("an event follows run_completed"));
         }
         match body {
-            EventBody::RunStart { blueprint, contract, parameters, input, .. } => {
-                self.begin_run(blueprint, contract.as_ref(), parameters, input)
+            EventBody::RunStart { blueprint, contract, parameters, input, overrides, .. } => {
+                if self.task.is_some() {
+                    return Err(Error::Journal("a second `run_start` in the same run"));
+                }
+                let task = Task::new(blueprint, contract.as_ref(), parameters, input)?;
+                self.task = Some(Task { overrides: overrides.clone(), ..task });
+                Ok(())
             }
             EventBody::AttemptStarted { ladder, blueprint, tools, agents } => {
                 self.apply_filled_blueprint(blueprint.as_ref());
@@ -103,7 +108,7 @@ impl State {
             | EventBody::ClarityScored { .. } => self.record_decision(body),
             EventBody::DeadlineReached { partial } => {
                 self.record_partial_reply(partial.as_deref());
-                let limit = self.task.as_ref().and_then(|task| task.blueprint.limits.timeout_seconds);
+                let limit = self.task.as_ref().and_then(|task| task.limits().timeout_seconds);
                 let limit = limit.map(|seconds| format!(" of {seconds} s")).unwrap_or_default();
                 self.interrupt(RunErrorType::Timeout, format!("the run's time limit{limit} was reached"));
                 Ok(())
@@ -130,20 +135,6 @@ impl State {
             return Ok(());
         }
         self.decisions.confirm_note()
-    }
-
-    fn begin_run(
-        &mut self,
-        blueprint: &Arc<Blueprint>,
-        contract: Option<&Arc<Contract>>,
-        parameters: &Value,
-        input: &str,
-    ) -> Result<(), Error> {
-        if self.task.is_some() {
-            return Err(Error::Journal("a second `run_start` in the same run"));
-        }
-        self.task = Some(Task::new(blueprint, contract, parameters, input)?);
-        Ok(())
     }
 
     /// Takes the agent whose placeholders are filled in. Every attempt at an agent with placeholders brings one: the

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use slipform_types::{Blueprint, Contract};
+use slipform_types::{Blueprint, Contract, Limits, RunOverrides};
 
 use crate::contract::CompiledContract;
 use crate::error::Error;
@@ -15,6 +15,8 @@ pub(crate) struct Task {
     pub(crate) contract: Option<CompiledContract>,
     pub(crate) parameters: Value,
     pub(crate) input: String,
+    /// The settings that the caller chose for this run.
+    pub(crate) overrides: RunOverrides,
     /// A narrower schema for grammars, if one exists that is stricter than the schema of the
     /// contract.
     pub(crate) under_grammar: Option<Value>,
@@ -31,6 +33,18 @@ impl Task {
         let own = blueprint.response_type;
         let contract = contract.map(|contract| CompiledContract::compile(contract, own)).transpose()?;
         let (blueprint, parameters, input) = (blueprint.clone(), parameters.clone(), input.to_owned());
-        Ok(Task { blueprint, contract, parameters, input, under_grammar: None })
+        let overrides = RunOverrides::default();
+        Ok(Task { blueprint, contract, parameters, input, overrides, under_grammar: None })
+    }
+
+    /// Returns the limits of the run: those of its agent, unless the caller chose others.
+    pub(crate) fn limits(&self) -> Limits {
+        let RunOverrides { max_tokens, timeout_seconds, .. } = self.overrides;
+        let own = self.blueprint.limits.clone();
+        Limits {
+            max_tokens: max_tokens.or(own.max_tokens),
+            timeout_seconds: timeout_seconds.or(own.timeout_seconds),
+            ..own
+        }
     }
 }

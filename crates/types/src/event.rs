@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     AgentCard, Blueprint, ChildEnd, Contract, ExecutionMode, Receipt, Reply, Role, RunError, RunErrorType,
-    RunId, RunStatus, Salvage, SessionId, Subtask, TierBackend, ToolDefinition,
+    RunId, RunOverrides, RunStatus, Salvage, SessionId, Subtask, TierBackend, ToolDefinition,
 };
 
 /// One event of a session's journal.
@@ -43,6 +43,9 @@ pub enum EventBody {
         parameters: Value,
         /// The parameters rendered as the text that the model reads.
         input: String,
+        /// The settings that the caller chose for this run.
+        #[serde(default, skip_serializing_if = "RunOverrides::is_empty")]
+        overrides: RunOverrides,
     },
     /// A runner started an attempt. The event contains everything that the engine may know about its
     /// environment.

@@ -35,6 +35,7 @@ mod ids;
 mod model;
 mod orchestration;
 mod outcome;
+mod overrides;
 mod project_dir;
 mod receipt;
 mod suggest;
@@ -65,6 +66,7 @@ pub use outcome::{
     Failure, INCOMPLETE, NOT_SUBMITTED, Outcome, RUN_FAILS, RunError, RunErrorType, RunProgress, RunStatus,
     SUBMIT_RESULT, Salvage, Success,
 };
+pub use overrides::RunOverrides;
 pub use project_dir::{PROTECTED_FOLDERS, ProjectDir, protected_folder};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
 pub use suggest::closest;

@@ -3,7 +3,7 @@
 //!
 //! - [`support`]: [`support::Project`] (a project folder), [`support::serve`] (a coordinator) and
 //!   [`support::request`] (one HTTP request). Models are scripted servers from `slipform_testkit`.
-//! - One run: [`run`], [`results`], [`universal`], [`embedded`], [`executor`].
+//! - One run: [`run`], [`overrides`], [`results`], [`universal`], [`embedded`], [`executor`].
 //! - Several agents: [`orchestrate`], [`child_agents`], [`tools_and_delegation`], [`roles`],
 //!   [`verification`].
 //! - Tools and secrets: [`edits`], [`changes`], [`protection`], [`secrets`].
@@ -29,6 +29,7 @@ mod mcp;
 mod mcp_clients;
 mod model;
 mod orchestrate;
+mod overrides;
 mod protection;
 mod reference;
 mod results;

@@ -56,12 +56,13 @@ impl App {
             }
             Err(error) => return Ok(ChildAnswer::Refused { reason: error.message }),
         };
+        let overrides = self.overrides_of_run(&request.run_id).await?.for_children();
         // The child belongs to the caller of its parent, not to the runner that starts it.
         let created_by = parent.created_by;
         let parent =
             Some(Parent { session_id: parent.session_id, call: Some(call), limits: DELEGATION_LIMITS });
-        let submitted =
-            self.submit_draft(Draft { mode: request.execution_mode, parent, created_by, ..draft }).await?;
+        let draft = Draft { mode: request.execution_mode, overrides, parent, created_by, ..draft };
+        let submitted = self.submit_draft(draft).await?;
         match submitted {
             Ok(child) => Ok(ChildAnswer::Accepted { session_id: child.session_id, run_id: child.run_id }),
             Err(Refusal::Stale) => Err(stale(&request.run_id)),

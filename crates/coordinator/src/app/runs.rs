@@ -1,15 +1,16 @@
 //! Reads, awaits and stops runs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use slipform_api::{Code, Error, RunPage, RunView, RunsQuery};
 use slipform_store::{RunFilter, RunRecord};
-use slipform_types::{EventBody, EventKind, RunId, RunStatus, SessionId};
+use slipform_types::{Blueprint, EventBody, EventKind, RunId, RunOverrides, RunStatus, SessionId};
 use tokio::time::Instant;
 
 use super::paging::page;
-use super::submit::stored_key;
+use super::submit::{stored_key, time_limit};
 use super::{App, errors, views};
 
 /// Polling interval while waiting for a run, because notifications can be lost.
@@ -120,17 +121,25 @@ impl App {
         }
     }
 
-    /// Returns the time limit of a run, from its blueprint.
+    /// Returns the time limit of a run, from its request or its agent.
     ///
     /// # Errors
     /// Returns `RunNotFound` for an unknown id.
     pub async fn time_limit(&self, run: &RunId) -> Result<Option<Duration>, Error> {
+        let (blueprint, overrides) = self.start_of_run(run).await?;
+        Ok(time_limit(&blueprint, &overrides).map(|seconds| Duration::from_secs(seconds.into())))
+    }
+
+    /// Returns the settings that the caller chose for a run.
+    pub(super) async fn overrides_of_run(&self, run: &RunId) -> Result<RunOverrides, Error> {
+        Ok(self.start_of_run(run).await?.1)
+    }
+
+    async fn start_of_run(&self, run: &RunId) -> Result<(Arc<Blueprint>, RunOverrides), Error> {
         let start = self.store().run_start(run).await.map_err(errors::store)?;
         let start = start.ok_or_else(|| no_run(run))?;
         match serde_json::from_str(&start.body) {
-            Ok(EventBody::RunStart { blueprint, .. }) => {
-                Ok(blueprint.limits.timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())))
-            }
+            Ok(EventBody::RunStart { blueprint, overrides, .. }) => Ok((blueprint, overrides)),
             _ => Err(Error::new(Code::Internal, format!("run {run} has no `run_start`"))),
         }
     }

@@ -9,8 +9,8 @@ use slipform_agents::parameters;
 use slipform_api::{Code, Error, RunCreated, RunRequest};
 use slipform_store::{DelegationLimits, Idempotency, NewRun, Parent, Refusal, SessionTarget, Submitted};
 use slipform_types::{
-    AgentType, Blueprint, Contract, EventBody, ExecutionMode, OptionsPatch, RETRIES_MAX, RunId, RunStatus,
-    RunType, SessionId, with_hex,
+    AgentType, Blueprint, Contract, EventBody, ExecutionMode, OptionsPatch, RETRIES_MAX, RunId, RunOverrides,
+    RunStatus, RunType, SessionId, with_hex,
 };
 
 use super::{App, errors};
@@ -22,12 +22,16 @@ pub(super) const DELEGATION_LIMITS: DelegationLimits =
 /// Maximum length of an idempotency key.
 const KEY_BYTES_MAX: usize = 255;
 
+/// Maximum length of the name of a backend or model.
+const NAME_BYTES_MAX: usize = 255;
+
 /// A resolved run before it is submitted to the store.
 pub(super) struct Draft {
     pub(super) session: SessionTarget,
     pub(super) blueprint: Arc<Blueprint>,
     pub(super) contract: Option<Arc<Contract>>,
     pub(super) parameters: Value,
+    pub(super) overrides: RunOverrides,
     pub(super) mode: ExecutionMode,
     pub(super) parent: Option<Parent>,
     pub(super) idempotency: Option<Idempotency>,
@@ -73,6 +77,7 @@ impl App {
         self.authorize_sessions(&request).await?;
         self.authorize_folder(&request).await?;
         let (run_type, parameters) = (request.run_type(), parameters_of(&request)?);
+        let overrides = overrides_of(&request)?;
         let input = ContractInput {
             schema: request.output_schema,
             schema_name: request.output_schema_name,
@@ -135,7 +140,7 @@ impl App {
             limits: DELEGATION_LIMITS,
         });
         let created_by = self.authority.token_id().map(str::to_owned);
-        Ok(Draft { mode: request.execution_mode, parent, created_by, ..draft })
+        Ok(Draft { mode: request.execution_mode, overrides, parent, created_by, ..draft })
     }
 
     /// Returns the response to an earlier request with the same key. Looked up first because agents and
@@ -284,7 +289,8 @@ impl App {
 
     /// Submits a resolved run to the store.
     pub(super) async fn submit_draft(&self, draft: Draft) -> Result<Result<Submitted, Refusal>, Error> {
-        let Draft { session, blueprint, contract, parameters, mode, parent, idempotency, created_by } = draft;
+        let Draft { session, blueprint, contract, parameters, overrides, .. } = draft;
+        let Draft { mode, parent, idempotency, created_by, .. } = draft;
         let (blueprint, parameters) = match self.options().redact {
             Some(redact) => {
                 let shown = serde_json::to_value(&*blueprint).map(redact).and_then(serde_json::from_value);
@@ -304,8 +310,8 @@ impl App {
             run_id: RunId::from_random(random()?),
             session,
             agent_name: blueprint.name.clone(),
-            timeout_ms: blueprint.limits.timeout_seconds.map(|seconds| i64::from(seconds) * 1_000),
-            start: EventBody::RunStart { run_type, blueprint, contract, parameters, input },
+            timeout_ms: time_limit(&blueprint, &overrides).map(|seconds| i64::from(seconds) * 1_000),
+            start: EventBody::RunStart { run_type, blueprint, contract, parameters, input, overrides },
             mode,
             parent,
             idempotency,
@@ -336,6 +342,7 @@ impl Draft {
             blueprint,
             contract,
             parameters,
+            overrides: RunOverrides::default(),
             mode: ExecutionMode::default(),
             parent: None,
             idempotency: None,
@@ -361,6 +368,30 @@ fn parameters_of(request: &RunRequest) -> Result<Value, Error> {
         }
     }
     Ok(parameters)
+}
+
+/// Returns the settings that a request chooses for its run, checked.
+fn overrides_of(request: &RunRequest) -> Result<RunOverrides, Error> {
+    let overrides = request.overrides();
+    let invalid = |message: String| Err(Error::new(Code::InvalidRequest, message));
+    for (key, number) in
+        [("max_tokens", overrides.max_tokens), ("timeout_seconds", overrides.timeout_seconds)]
+    {
+        if number == Some(0) {
+            return invalid(format!("`{key}` must be at least 1"));
+        }
+    }
+    for (key, name) in [("backend", &overrides.backend), ("model", &overrides.model)] {
+        if name.as_ref().is_some_and(|name| name.is_empty() || name.len() > NAME_BYTES_MAX) {
+            return invalid(format!("`{key}` must have 1 to {NAME_BYTES_MAX} characters"));
+        }
+    }
+    Ok(overrides)
+}
+
+/// Returns the time limit of a run in seconds.
+pub(super) fn time_limit(blueprint: &Blueprint, overrides: &RunOverrides) -> Option<u32> {
+    overrides.timeout_seconds.or(blueprint.limits.timeout_seconds)
 }
 
 fn refuse_procedural(blueprint: &Blueprint) -> Result<(), Error> {

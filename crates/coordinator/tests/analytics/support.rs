@@ -10,7 +10,7 @@ use slipform_store::{Append, ClaimRequest, Fence, NewRun, SessionTarget, Store};
 use slipform_testkit::{TestFolder, TestStore, unique_number, wait_until_async};
 use slipform_types::{
     Blueprint, EventBody, ExecutionMode, NOT_SUBMITTED, Receipt, Reply, Role, RunError, RunErrorType, RunId,
-    RunStatus, RunType, Rung, Salvage, SessionId, Tokens,
+    RunOverrides, RunStatus, RunType, Rung, Salvage, SessionId, Tokens,
 };
 
 /// A text that must not appear in the analytics file.
@@ -155,6 +155,7 @@ fn task(agent: &str) -> NewRun {
             contract: None,
             parameters: json!({"prompt": CONFIDENTIAL}),
             input: CONFIDENTIAL.to_owned(),
+            overrides: RunOverrides::default(),
         },
         timeout_ms: None,
         mode: ExecutionMode::AsyncPoll,

@@ -78,7 +78,7 @@ impl State {
         let turns = std::mem::take(&mut self.tools.turns);
         self.acceptance.clarity.record_question(&input, self.history.past_runs.len());
         self.history.past_runs.push(PastRun { input, turns, answer: text });
-        self.ladder.call = Some(self.ladder.fresh(plan, &task.blueprint.limits).into());
+        self.ladder.call = Some(self.ladder.fresh(plan, &task.limits()).into());
     }
 
     /// Retries a truncated reply with a larger budget, asking only for the missing parts where

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use slipform_types::{Blueprint, Callback, Contract, EventBody, ExecutionMode, RunId, RunType, SessionId};
+use slipform_types::{Blueprint, Callback, Contract, EventBody, ExecutionMode, RunId, RunOverrides, RunType, SessionId};
 
 use super::encoding::{from_json, to_json};
 use super::journal::ModelReplies;
@@ -101,8 +101,9 @@ async fn start_callback_run(
         pinned_to = pinned_to.or(pinned);
         tx.execute("DELETE FROM callbacks WHERE child_run_id = $1", &[child.as_str().into()]).await?;
     }
-    let (blueprint, contract) = blueprint_and_contract(tx, session, continues.as_ref()).await?;
-    let timeout_ms = blueprint.limits.timeout_seconds.map(|seconds| i64::from(seconds) * 1000);
+    let (blueprint, contract, overrides) = start_to_continue(tx, session, continues.as_ref()).await?;
+    let timeout = overrides.timeout_seconds.or(blueprint.limits.timeout_seconds);
+    let timeout_ms = timeout.map(|seconds| i64::from(seconds) * 1000);
     let input = Callback(&ends).to_string();
     let start = EventBody::RunStart {
         run_type: RunType::ResumeSession,
@@ -110,6 +111,7 @@ async fn start_callback_run(
         contract,
         parameters: json!({"prompt": input}),
         input,
+        overrides,
     };
     let new = NewRun {
         run_id: random_run_id()?,
@@ -127,19 +129,19 @@ async fn start_callback_run(
     submit::add_active(tx, &new, session, &to_json(&new.start)?).await
 }
 
-/// Returns the blueprint and contract of the run to continue. Without a parent run (children of outside
+/// Returns the blueprint, contract and overrides of the run to continue. Without a parent run (children of outside
 /// callers), uses the session's latest run.
-async fn blueprint_and_contract(
+async fn start_to_continue(
     tx: &mut Tx,
     session: &SessionId,
     run: Option<&RunId>,
-) -> Result<(Arc<Blueprint>, Option<Arc<Contract>>), Error> {
+) -> Result<(Arc<Blueprint>, Option<Arc<Contract>>, RunOverrides), Error> {
     let sql = "SELECT e.body FROM runs r JOIN events e ON e.session_id = r.session_id AND e.seq = r.start_seq
          WHERE r.run_id = COALESCE($2, (SELECT last_run_id FROM sessions WHERE session_id = $1))";
     let params = [session.as_str().into(), run.map(RunId::as_str).into()];
     let body = tx.query_one(sql, &params).await?.map(|mut row| row.text()).transpose()?;
     match body.as_deref().map(from_json).transpose()? {
-        Some(EventBody::RunStart { blueprint, contract, .. }) => Ok((blueprint, contract)),
+        Some(EventBody::RunStart { blueprint, contract, overrides, .. }) => Ok((blueprint, contract, overrides)),
         _ => Err(Error::Damaged(format!("the run to continue in session {session} has no `run_start`"))),
     }
 }

@@ -11,7 +11,7 @@ use slipform_store::{
 use slipform_testkit::{TestStore, unique_number};
 use slipform_types::{
     Blueprint, Contract, ContractOptions, ContractSource, EventBody, ExecutionMode, Receipt, Reply, Role,
-    RunId, RunStatus, RunType, SessionId,
+    RunId, RunOverrides, RunStatus, RunType, SessionId,
 };
 use tokio::task::JoinHandle;
 use tokio_postgres::NoTls;
@@ -192,6 +192,7 @@ pub(crate) fn start(agent: &str, run_type: RunType) -> EventBody {
         contract: Some(Arc::new(contract)),
         parameters: json!({"prompt": "Do it."}),
         input: "Do it.".to_owned(),
+        overrides: RunOverrides::default(),
     }
 }
 

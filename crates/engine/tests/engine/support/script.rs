@@ -8,7 +8,7 @@ use slipform_engine::{Action, ModelCall, State, next};
 use slipform_schema::shipped;
 use slipform_types::{
     Blueprint, CallError, Contract, ContractOptions, ContractSource, EventBody, OptionsPatch, Outcome, Reply,
-    Role, RunStatus, RunType, TierBackend,
+    Role, RunOverrides, RunStatus, RunType, TierBackend,
 };
 
 use crate::support::expect::Expect;
@@ -194,6 +194,7 @@ fn start(case: &Case) -> Result<EventBody, String> {
         contract: contract.map(std::sync::Arc::new),
         parameters: json!({"prompt": case.input}),
         input: if case.input.is_empty() { "The question".to_owned() } else { case.input.clone() },
+        overrides: RunOverrides::default(),
     })
 }
 

@@ -13,7 +13,7 @@ use slipform_runner::{
 use slipform_testkit::ScriptedServer;
 use slipform_tools::Toolbox;
 use slipform_types::{
-    AgentCard, BackendKind, Blueprint, Capabilities, Contract, OptionsPatch, Outcome, RunId, RunType,
+    AgentCard, BackendKind, Blueprint, Capabilities, Contract, OptionsPatch, Outcome, RunId, RunOverrides, RunType,
     SessionId, StructuredOutput, TierBackend,
 };
 use tokio::sync::OnceCell;
@@ -63,6 +63,7 @@ impl TestRun {
                 contract: self.contract.clone(),
                 parameters: self.parameters.clone(),
                 input: self.input.clone(),
+                overrides: RunOverrides::default(),
             };
             journal.submit(&self.session_id, &self.run_id, start);
         }

@@ -11,7 +11,7 @@ use slipform_api::{
     EncodedAssignment, Error, Heartbeat, HeartbeatAnswer, JournalPage, JournalRequest, LeaveRequest,
     RegisterRequest, Registered, RunnerApi,
 };
-use slipform_types::{AgentCard, Blueprint, Contract, Event, EventBody, RunId, RunType, SessionId};
+use slipform_types::{AgentCard, Blueprint, Contract, Event, EventBody, RunId, RunOverrides, RunType, SessionId};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -88,6 +88,7 @@ impl FakeApi {
             contract: contract.map(Into::into),
             parameters: json!({"prompt": input}),
             input,
+            overrides: RunOverrides::default(),
         };
         self.state().runs.insert(run(number), FakeRun::default());
         self.write(&run(number), vec![body]);

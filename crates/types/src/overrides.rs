@@ -1,0 +1,32 @@
+//! Settings of a single run.
+
+use serde::{Deserialize, Serialize};
+
+/// Settings that a caller chooses for one run. They take precedence over the agent's and the runner's.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunOverrides {
+    /// The backend for all tiers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// The model that requests to the backend name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The most tokens in a reply; at least 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// The time limit of the run; at least 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u32>,
+}
+
+impl RunOverrides {
+    /// Returns whether nothing is overridden.
+    pub fn is_empty(&self) -> bool {
+        *self == RunOverrides::default()
+    }
+
+    /// Returns the overrides for child runs: they use the same model, but have their own budget and time limit.
+    pub fn for_children(&self) -> RunOverrides {
+        RunOverrides { backend: self.backend.clone(), model: self.model.clone(), ..RunOverrides::default() }
+    }
+}
