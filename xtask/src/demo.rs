@@ -5,9 +5,10 @@ use std::fs::File;
 use anyhow::{Context as _, Result};
 
 use crate::shell::{self, command, root};
-use crate::weights;
+use crate::{ui, weights};
 
 pub(crate) fn run() -> Result<()> {
+    ui::build()?;
     shell::run(
         "building slipform (the first build takes about ten minutes on two cores)",
         &mut command("cargo", &["build", "--release", "--quiet", "--package", "slipform"]),

@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::shell::{self, command, root};
-use crate::{mcp, postgres, python, tidy, weights};
+use crate::{mcp, postgres, python, tidy, ui, weights};
 
 /// The cargo-deny version whose format `deny.toml` has.
 const DENY_VERSION: &str = "0.20.2";
@@ -21,6 +21,7 @@ fn run_all() -> Result<()> {
         "lints",
         &mut command("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
     )?;
+    ui::build()?;
     shell::run("building slipform", &mut command("cargo", &["build", "--quiet", "--package", "slipform"]))?;
     let weights = weights::pull(&root().join("target/debug/slipform"))?;
     let python = mcp::install()?;

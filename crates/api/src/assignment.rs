@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use slipform_types::{AgentCard, Blueprint, Contract, Event, EventBody, RunId, RunOverrides, RunType, SessionId};
+use slipform_types::{
+    AgentCard, Blueprint, Contract, Event, EventBody, RunId, RunOverrides, RunType, SessionId,
+};
 
 use crate::runner::AttemptRef;
 

@@ -4,6 +4,7 @@
 //! - `run`: [`RunRequest`], [`RunView`] and the results of runs.
 //! - `session`: sessions, their journals and [`ResultView`].
 //! - `registry`: agents and schemas.
+//! - `calls`: the model calls of a run, with the places of repairs in their replies.
 //! - `check`: extraction and validation without a model.
 //! - `operations`: health, runners, backends and statistics.
 //! - `caller`: [`CallerApi`], the trait through which commands and other callers use a coordinator.
@@ -28,6 +29,7 @@
 
 mod assignment;
 mod caller;
+mod calls;
 mod check;
 mod client;
 mod error;
@@ -41,15 +43,21 @@ pub mod waiting;
 
 pub use assignment::{Assignment, EncodedAssignment, FirstRun, Journal, JournalError, RunStart};
 pub use caller::{Caller, CallerApi, EventFeed, EventSender};
-pub use check::{CheckRequest, CheckView};
+pub use calls::{CallList, CallOutcome, CallView, ExtractionView, ReplySource, ReplyView};
+pub use check::{CheckRequest, CheckView, RepairView, Span};
 pub use client::{Client, Connection, TokenSource, shown_url};
 pub use error::{Code, Error, ErrorBody};
 pub use openapi::{
-    AgentSchema, AssignmentSchema, EventBodySchema, EventSchema, EventTypeName, ExecutionModeName,
-    JsonSchemaDocument, OptionsSchema, RunIdText, RunProgressSchema, RunStatusName, RunTypeName,
-    SessionIdText,
+    AgentSchema, AssignmentSchema, CallErrorSchema, ContractOptionsSchema, ContractSchema, EventBodySchema,
+    EventSchema, EventTypeName, ExecutionModeName, JsonSchemaDocument, OptionsSchema, OverridesSchema,
+    ReceiptSchema, RepairSchema, RunErrorSchema, RunErrorSummarySchema, RunErrorTypeName, RunIdText,
+    RunProgressSchema, RunStatusName, RunTypeName, RunVerdictName, RungSchema, SalvageSchema, SessionIdText,
+    SubtaskOutcomeSchema, SubtaskSchema, TokensSchema,
 };
-pub use operations::{BackendView, FileProblems, Health, Readiness, RunnerView, StatsQuery, StatsRow};
+pub use operations::{
+    BackendView, FileProblems, Health, Identity, Interval, Readiness, RunnerView, StatsQuery, StatsRow,
+    TimelineQuery, TimelineRow, ViolationsRow,
+};
 pub use registry::{
     AgentView, Problem, SchemaRequest, SchemaSummary, SchemaView, ValidateSchemaRequest, Verdict,
 };

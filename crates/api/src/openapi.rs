@@ -1,9 +1,18 @@
 //! OpenAPI schemas for types of `slipform-types`, which does not depend on OpenAPI. Tests compare both.
 
+mod journal;
+mod outcome;
+
 use serde_json::Value;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
 use utoipa::openapi::{RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
+
+pub use journal::{CallErrorSchema, EventBodySchema, EventSchema, OverridesSchema, SubtaskSchema};
+pub use outcome::{
+    ContractOptionsSchema, ContractSchema, ReceiptSchema, RepairSchema, RunErrorSchema,
+    RunErrorSummarySchema, RungSchema, SalvageSchema, SubtaskOutcomeSchema, TokensSchema,
+};
 
 /// Id of a run.
 #[derive(Debug, ToSchema)]
@@ -34,6 +43,50 @@ pub enum RunStatusName {
     /// Ended without a result.
     Failed,
     /// Ended by a stop request.
+    Stopped,
+}
+
+/// How a completed run with a contract reached its result: the last one that applies.
+#[derive(Debug, ToSchema)]
+#[schema(as = RunVerdict, rename_all = "snake_case")]
+pub enum RunVerdictName {
+    /// The first reply satisfied the contract as it was.
+    FirstPass,
+    /// The first reply satisfied the contract after repairs.
+    Repaired,
+    /// A reply to a retry satisfied the contract.
+    Retried,
+    /// A further tier satisfied the contract.
+    Escalated,
+}
+
+/// The type of a run's error.
+#[derive(Debug, ToSchema)]
+#[schema(as = RunErrorType, rename_all = "snake_case")]
+pub enum RunErrorTypeName {
+    /// No reply satisfied the contract.
+    OutputSchemaValidationFailed,
+    /// The model did not call `submit_result`.
+    ResultNotSubmitted,
+    /// The reply was cut off, also after retries.
+    OutputTruncated,
+    /// The model declined.
+    Refused,
+    /// The model wrote nothing, and the run has no contract.
+    EmptyReply,
+    /// The backend is unreachable or overloaded.
+    BackendUnavailable,
+    /// The backend refuses the request.
+    BackendRejected,
+    /// Tools of the agent are unavailable.
+    ToolFailed,
+    /// The agent used up its steps or tool calls.
+    LimitExceeded,
+    /// The run reached its time limit.
+    Timeout,
+    /// Runners lost the run too often.
+    Lost,
+    /// A caller stopped the run.
     Stopped,
 }
 
@@ -113,14 +166,6 @@ pub struct OptionsSchema {
     pub reject_placeholders: Option<bool>,
 }
 
-/// An event without its envelope. Further keys depend on the type.
-#[derive(Debug, ToSchema)]
-#[schema(as = EventBody)]
-pub struct EventBodySchema {
-    /// Type of the event.
-    pub event_type: EventTypeName,
-}
-
 /// How far a run has got.
 #[derive(Debug, ToSchema)]
 #[schema(as = RunProgress)]
@@ -132,24 +177,6 @@ pub struct RunProgressSchema {
     pub backend: Option<String>,
     /// Model that requests to it name.
     pub model: Option<String>,
-}
-
-/// An event of a journal. Further keys depend on the type.
-#[derive(Debug, ToSchema)]
-#[schema(as = Event)]
-pub struct EventSchema {
-    /// Number within the session's journal, from 1 without gaps.
-    #[schema(minimum = 1)]
-    pub seq: i64,
-    /// The session whose journal holds the event.
-    pub session_id: SessionIdText,
-    /// The run that the event belongs to.
-    pub run_id: RunIdText,
-    /// When the event was written (RFC 3339, UTC).
-    #[schema(format = DateTime)]
-    pub timestamp: String,
-    /// Type of the event.
-    pub event_type: EventTypeName,
 }
 
 /// A claimed run with the data needed to execute it.
@@ -232,7 +259,10 @@ mod tests {
 
     use serde::de::DeserializeOwned;
     use serde_json::json;
-    use slipform_types::{EventBody, ExecutionMode, OptionsPatch, RunId, RunStatus, RunType, SessionId};
+    use slipform_types::{
+        EventBody, ExecutionMode, OptionsPatch, RunErrorType, RunId, RunStatus, RunType, RunVerdict,
+        SessionId,
+    };
 
     use super::*;
     use crate::assignment::EncodedAssignment;
@@ -252,6 +282,8 @@ mod tests {
     #[test]
     fn enum_names_match_their_schemas() {
         check_names::<RunStatus>(&openapi::<RunStatusName>(), Value::clone);
+        check_names::<RunVerdict>(&openapi::<RunVerdictName>(), Value::clone);
+        check_names::<RunErrorType>(&openapi::<RunErrorTypeName>(), Value::clone);
         check_names::<RunType>(&openapi::<RunTypeName>(), Value::clone);
         check_names::<ExecutionMode>(&openapi::<ExecutionModeName>(), Value::clone);
         check_names::<EventBody>(&openapi::<EventTypeName>(), |name| json!({"event_type": name}));

@@ -85,6 +85,84 @@ pub struct BackendView {
 pub struct StatsQuery {
     /// Only runs of this agent.
     pub agent: Option<String>,
+    /// Only runs that ended at or after this time (RFC 3339).
+    #[param(value_type = Option<String>, format = DateTime)]
+    pub since: Option<String>,
+    /// Only runs that ended before this time (RFC 3339).
+    #[param(value_type = Option<String>, format = DateTime)]
+    pub until: Option<String>,
+}
+
+/// Query parameters of `GET /stats/timeline`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct TimelineQuery {
+    /// Only runs of this agent.
+    pub agent: Option<String>,
+    /// Start of the first interval (RFC 3339); default 24 intervals before `until`.
+    #[param(value_type = Option<String>, format = DateTime)]
+    pub since: Option<String>,
+    /// End of the last interval (RFC 3339); default now.
+    #[param(value_type = Option<String>, format = DateTime)]
+    pub until: Option<String>,
+    /// Length of an interval; default `hour`.
+    #[param(inline)]
+    pub interval: Option<Interval>,
+}
+
+/// Length of an interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Interval {
+    /// One hour.
+    #[default]
+    Hour,
+    /// One day in UTC.
+    Day,
+}
+
+/// Figures of the runs that ended in one interval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TimelineRow {
+    /// Start of the interval.
+    pub start: String,
+    /// Ended runs.
+    pub runs: i64,
+    /// Runs that have a result other than a reported error.
+    pub completed: i64,
+    /// Runs that failed.
+    pub failed: i64,
+    /// Completed runs without retries or escalations.
+    pub first_pass: i64,
+    /// Model calls repeated because a reply did not satisfy the contract.
+    pub retries: i64,
+    /// Input and output tokens.
+    pub tokens: i64,
+}
+
+/// How often a place of results violated its contract on a backend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ViolationsRow {
+    /// JSONPath of the place, with `[*]` for any index.
+    pub path: String,
+    /// Backend of the runs' last model call; null for programs.
+    pub backend: Option<String>,
+    /// Number of violations.
+    pub count: i64,
+}
+
+/// The sender of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Identity {
+    /// Name of the token; null without one.
+    pub name: Option<String>,
+    /// `admin`, `caller` or `runner`; `local` without a token where none is required.
+    pub scope: String,
+    /// The agents that the token may run; null for all.
+    pub agents: Option<Vec<String>>,
+    /// Whether this server requires a token.
+    pub token_required: bool,
 }
 
 /// Statistics of one agent on one backend, over its ended runs.

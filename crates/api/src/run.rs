@@ -2,12 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use slipform_types::{ExecutionMode, OptionsPatch, RunId, RunOverrides, RunStatus, RunType, Salvage, SessionId, Tokens};
+use slipform_types::{
+    ExecutionMode, OptionsPatch, RunErrorType, RunId, RunOverrides, RunStatus, RunType, RunVerdict, Salvage,
+    SessionId, Tokens,
+};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::openapi::{
-    ExecutionModeName, JsonSchemaDocument, OptionsSchema, RunIdText, RunStatusName, RunTypeName,
-    SessionIdText,
+    ContractSchema, ExecutionModeName, JsonSchemaDocument, OptionsSchema, ReceiptSchema, RunErrorSchema,
+    RunErrorSummarySchema, RunErrorTypeName, RunIdText, RunStatusName, RunTypeName, RunVerdictName,
+    SalvageSchema, SessionIdText, TokensSchema,
 };
 use crate::session::SchemaValidation;
 
@@ -158,6 +162,20 @@ pub struct RunsQuery {
     /// Only children of this run.
     #[param(value_type = Option<String>, pattern = "^run_[0-9a-f]{12}$")]
     pub parent_run_id: Option<RunId>,
+    /// Only runs whose last model call used this backend.
+    pub backend: Option<String>,
+    /// Only runs that ended with an error of this type.
+    #[param(value_type = Option<RunErrorTypeName>)]
+    pub error_type: Option<RunErrorType>,
+    /// Only completed runs with this verdict.
+    #[param(value_type = Option<RunVerdictName>)]
+    pub verdict: Option<RunVerdict>,
+    /// Only runs submitted at or after this time (RFC 3339).
+    #[param(value_type = Option<String>, format = DateTime)]
+    pub created_after: Option<String>,
+    /// Only runs submitted before this time (RFC 3339).
+    #[param(value_type = Option<String>, format = DateTime)]
+    pub created_before: Option<String>,
     /// Only the run that was submitted with this idempotency key.
     #[param(min_length = 1, max_length = 255)]
     pub idempotency_key: Option<String>,
@@ -202,7 +220,7 @@ pub struct RunView {
     #[schema(value_type = RunStatusName)]
     pub status: RunStatus,
     /// The error of a failed or stopped run. If the contract is the universal response, `response` holds one.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<RunErrorSchema>)]
     pub error: Option<Value>,
     /// Model calls repeated because a reply did not satisfy the contract.
     pub retry_count: i64,
@@ -213,7 +231,7 @@ pub struct RunView {
     /// Id of the API token that submitted the run; null without one.
     pub created_by: Option<String>,
     /// Contract that the result must satisfy; null without one.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<ContractSchema>)]
     pub contract: Option<Value>,
     /// Backend of the last model call, or of the next one; null before the first attempt and for programs.
     pub backend: Option<String>,
@@ -254,10 +272,10 @@ pub struct RunResult {
     /// Result of the validation; null without a contract.
     pub schema_validation: Option<SchemaValidation>,
     /// The receipt: strategy, calls, retries, repairs and tokens.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<ReceiptSchema>)]
     pub receipt: Option<Value>,
     /// Usable parts of a failed run.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<SalvageSchema>)]
     pub salvage: Option<Salvage>,
 }
 
@@ -285,10 +303,18 @@ pub struct RunSummary {
     #[schema(value_type = RunStatusName)]
     pub status: RunStatus,
     /// `{type, message}` of a failed or stopped run.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<RunErrorSummarySchema>)]
     pub error: Option<Value>,
+    /// How the result was reached; null until the run has completed, and without a contract.
+    #[schema(value_type = Option<RunVerdictName>)]
+    pub verdict: Option<RunVerdict>,
+    /// Repairs of the accepted reply; 0 until the run has ended.
+    #[serde(default)]
+    pub repairs: i64,
     /// Model calls repeated because a reply did not satisfy the contract.
     pub retry_count: i64,
+    /// Retries that the contract allows on each rung; null without a contract.
+    pub max_retries: Option<i64>,
     /// Number of claims by runners.
     pub attempts: i64,
     /// The run that delegated to this one.
@@ -301,7 +327,7 @@ pub struct RunSummary {
     /// Model that requests to the backend name.
     pub model: Option<String>,
     /// Token usage of the model calls; set when the run has ended.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<TokensSchema>)]
     pub tokens: Option<Tokens>,
     /// When the run was submitted.
     pub created_at: String,

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use slipform_types::{RunId, RunStatus, SessionId};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::openapi::{EventSchema, RunIdText, RunStatusName, SessionIdText};
+use crate::openapi::{EventSchema, RepairSchema, RunErrorSchema, RunIdText, RunStatusName, SessionIdText};
 use crate::run::RunResult;
 
 /// A session.
@@ -46,6 +46,14 @@ pub struct SessionView {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct SessionsQuery {
+    /// Only sessions of this agent.
+    pub agent_name: Option<String>,
+    /// Only sessions whose latest run has this status.
+    #[param(value_type = Option<RunStatusName>)]
+    pub status: Option<RunStatus>,
+    /// Only sessions that this one delegated to.
+    #[param(value_type = Option<String>, pattern = "^ses_[0-9a-f]{12}$")]
+    pub parent_session_id: Option<SessionId>,
     /// `next` of the previous page.
     #[param(pattern = "^[0-9]{1,18}$")]
     pub after: Option<String>,
@@ -97,7 +105,7 @@ pub struct ResultView {
     pub status: RunStatus,
     /// The error of a failed or stopped run. If the contract is the universal response, `response` holds one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<RunErrorSchema>)]
     pub error: Option<Value>,
     /// The result.
     #[serde(flatten)]
@@ -121,6 +129,6 @@ pub struct SchemaValidation {
     /// Strategy by which the model produced the JSON.
     pub strategy: Option<String>,
     /// Repairs made to the reply.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<RepairSchema>)]
     pub repairs: Vec<Value>,
 }

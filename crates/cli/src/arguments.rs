@@ -413,6 +413,12 @@ pub(crate) struct Serve {
     /// Do not start a runner in this process
     #[arg(long)]
     pub(crate) no_runner: bool,
+    /// Open the dashboard in a browser
+    #[arg(long)]
+    pub(crate) open: bool,
+    /// Serve recorded runs from memory, to look around; leaves this folder unchanged
+    #[arg(long, conflicts_with_all = ["db", "no_runner"])]
+    pub(crate) demo: bool,
 }
 
 #[derive(Debug, Args)]

@@ -182,5 +182,10 @@ fn with_authorities(client: Client) -> Result<Client> {
 /// Returns the options of an in-process coordinator: defaults from the environment, and redaction of secrets.
 pub(crate) fn options() -> Result<AppOptions> {
     let defaults = EnvironmentDefaults::from_lookup(environment)?;
-    Ok(AppOptions { defaults, redact: Some(secrets::redact_json), ..AppOptions::default() })
+    Ok(AppOptions {
+        defaults,
+        redact: Some(secrets::redact_json),
+        derive_requests: Some(slipform_runner::derive_requests),
+        ..AppOptions::default()
+    })
 }

@@ -14,7 +14,9 @@ use slipform_runner::{
     LadderRung, Prepared, ProjectPolicy, ResourceProvider, Resources, Secrets, Variables, program_positions,
     resolve_folder,
 };
-use slipform_types::{AgentType, Blueprint, BackendKind, RunId, RunOverrides, SessionId, TierBackend, WRITING_TOOLS};
+use slipform_types::{
+    AgentType, BackendKind, Blueprint, RunId, RunOverrides, SessionId, TierBackend, WRITING_TOOLS,
+};
 
 use crate::backends::{self, Verdicts, environment};
 use crate::settings::Settings;

@@ -19,11 +19,13 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::admin_token::Announcement;
 use crate::arguments::Serve;
 use crate::backends::{environment, multi_thread_runtime};
+use crate::dashboard::DashboardLink;
 use crate::database::Database;
+use crate::demo::DemoProject;
 use crate::exit::Exit;
 use crate::local_resources::LocalResources;
 use crate::settings::{FILE, ServerSettings, Settings};
-use crate::{admin_token, analytics, coordinator, logging, mcp, output, secrets, signals};
+use crate::{admin_token, analytics, coordinator, dashboard, demo, logging, mcp, output, secrets, signals};
 
 /// The default listen address.
 const LISTEN: &str = "127.0.0.1:8765";
@@ -43,15 +45,20 @@ pub(crate) fn run(arguments: &Serve) -> Result<Exit> {
 }
 
 async fn serve(arguments: &Serve) -> Result<Exit> {
+    let demo = arguments.demo.then(DemoProject::create).transpose()?;
+    if let Some(demo) = &demo {
+        demo::enter(&demo.folder)?;
+    }
     let project = std::env::current_dir().context("cannot read the current folder")?;
     let settings = Settings::read(&project, &environment)?;
     let listen = arguments.listen.clone().or_else(|| settings.server.listen.clone());
     let listen = parse_listen(listen.as_deref().unwrap_or(LISTEN))?;
-    let database = Database::find(&project, arguments.db.as_deref(), &settings.server)?;
+    let database = Database::find(&project, address(arguments), &settings.server)?;
     let Some(app) = open(&database, &project, &settings.server, arguments).await? else {
         return Ok(Exit::Interrupted);
     };
     let server_options = server_options(&project, &app, listen, &settings.server).await?;
+    let token = server_options.admin_token.clone().filter(|_| server_options.needs_token);
     output::lines(plaintext_warning(&server_options, &settings.server));
     let scheme = if server_options.tls.is_some() { "https" } else { "http" };
     let bound = Server::bind(server_options, app.clone()).await?;
@@ -60,7 +67,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let url = format!("{scheme}://{}", bound.address());
     // Commands of the same user find the server and its token while this value exists.
     let _announcement = Announcement::make(&project, bound.address()).ok();
-    output::lines(startup_lines(&app, &url, &database, arguments.no_runner));
+    announce(arguments, &app, &database, &url, &dashboard::link(scheme, bound.address(), token.as_deref()));
     if !arguments.no_runner {
         output::lines(settings.environment_notice());
     }
@@ -78,6 +85,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let server = tokio::spawn(bound.run(signals::closed(closing)));
     tokio::select! {
         interrupted = signals::interrupted() => interrupted?,
+        () = demo::fill(demo.as_ref(), &app) => {}
         // The service would accept runs and never finish them without its runner or its background tasks.
         ended = worker_ended(&mut worker) => bail!("the runner in this process ended: {}", end_reason(ended)),
         ended = &mut background => {
@@ -99,6 +107,20 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     // The write-ahead log is copied into the database, which is then one file.
     app.store().close().await;
     Ok(Exit::Valid)
+}
+
+/// Prints where the server and its dashboard are, and opens the dashboard if that is wanted.
+fn announce(arguments: &Serve, app: &App, database: &Database, url: &str, link: &DashboardLink) {
+    output::lines(startup_lines(app, url, database, arguments.no_runner));
+    output::lines([link.line()]);
+    if arguments.open {
+        link.open();
+    }
+}
+
+/// Returns the address of the database from the command line.
+fn address(arguments: &Serve) -> Option<&str> {
+    if arguments.demo { Some(demo::DATABASE) } else { arguments.db.as_deref() }
 }
 
 /// Opens the database, or returns `None` if a signal ends the command while it waits.

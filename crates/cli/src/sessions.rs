@@ -54,7 +54,7 @@ fn session(text: &str) -> Result<SessionId> {
 }
 
 async fn list(api: &dyn CallerApi, limit: i64, as_json: bool) -> Result<Exit> {
-    let page = api.sessions(SessionsQuery { after: None, limit: Some(limit) }).await?;
+    let page = api.sessions(SessionsQuery { limit: Some(limit), ..SessionsQuery::default() }).await?;
     if as_json {
         output::data(&serde_json::to_value(&page)?)?;
         return Ok(Exit::Valid);

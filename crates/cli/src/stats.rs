@@ -36,7 +36,10 @@ pub(crate) fn run(arguments: &Stats) -> Result<Exit> {
         if let Some(local) = &coordinator.local {
             local.write_analytics().await;
         }
-        let rows = coordinator.api.stats(StatsQuery { agent: arguments.agent.clone() }).await?;
+        let rows = coordinator
+            .api
+            .stats(StatsQuery { agent: arguments.agent.clone(), ..StatsQuery::default() })
+            .await?;
         if arguments.json {
             output::data(&serde_json::to_value(&rows)?)?;
             return Ok(Exit::Valid);

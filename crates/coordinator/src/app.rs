@@ -4,11 +4,13 @@ mod agents;
 mod authority;
 mod callable_agents;
 mod caller;
+mod calls;
 mod check;
 mod check_pool;
 mod claim;
 mod delegate;
 mod errors;
+mod extraction;
 mod fencing;
 mod lease_grace;
 mod operations;
@@ -33,6 +35,7 @@ use serde_json::Value;
 use slipform_agents::contract::EnvironmentDefaults;
 use slipform_schema::Cache;
 use slipform_store::{Store, Swept};
+use slipform_types::{Event, Request, RunId};
 use tokio::time::Instant;
 
 use crate::metrics::Metrics;
@@ -52,6 +55,7 @@ pub(crate) use reading::{AllReader, Events, SessionReader};
 pub(crate) use tokens::{Grant, Invalid};
 pub use tokens::{IssuedToken, Scope, TokenRequest};
 pub(crate) use views::event as event_text;
+pub(crate) use views::event_summary;
 
 /// Whether a name is reserved because `POST /agents/{name}` or `POST /schemas/{name}` with it is another
 /// operation.
@@ -73,7 +77,13 @@ pub struct AppOptions {
     /// Takes the secrets that this process knows out of parameters and blueprints before they are stored. A coordinator without keys
     /// has none.
     pub redact: Option<fn(Value) -> Value>,
+    /// Derives the requests of a run's model calls from a session's journal, each with the `seq` of its reply. The engine
+    /// can, which the coordinator does not contain.
+    pub derive_requests: Option<DeriveRequests>,
 }
+
+/// See [`AppOptions::derive_requests`].
+pub type DeriveRequests = fn(&[Event], &RunId) -> Vec<(u64, Request)>;
 
 impl Default for AppOptions {
     fn default() -> Self {
@@ -83,6 +93,7 @@ impl Default for AppOptions {
             heartbeat: Duration::from_secs(1),
             pinned_to: None,
             redact: None,
+            derive_requests: None,
         }
     }
 }

@@ -10,6 +10,7 @@
 //! - `guard`, `origin`, `tokens`: authentication and authorization.
 //! - `router`, `limits`, `context`, `extract`: routes, concurrency limits, shared state, request parsing.
 //! - `runs`, `sessions`, `events`, `agents`, `schemas`, `check`, `runner`, `operations`: the handlers.
+//! - `ui`: the files of the dashboard.
 //! - `mounted`: routers of other crates.
 //! - `stream`: server-sent events.
 //! - `errors`, `catch_panic`: error responses.
@@ -39,6 +40,7 @@ mod sessions;
 mod stream;
 mod tls;
 mod tokens;
+mod ui;
 mod write_timeout;
 
 pub use errors::ErrorForm;

@@ -38,11 +38,12 @@ mod sweeper;
 mod tail;
 
 pub use analytics::Analytics;
-pub use app::{App, AppOptions, IssuedToken, Scope, TokenRequest};
+pub use app::{App, AppOptions, DeriveRequests, IssuedToken, Scope, TokenRequest};
 pub use registry::Registry;
 pub use slipform_store::{
     Error as StoreError, Options as StoreOptions, Retention, TokenRecord, address_passwords, backup,
     shown_address,
 };
+pub use slipform_ui::is_built as has_dashboard;
 pub use sweeper::{Sweeper, SweeperOptions};
 pub use tail::{Subscription, Tail};

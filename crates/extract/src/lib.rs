@@ -11,6 +11,7 @@
 //! - `parse`: parses malformed JSON and records every change as a [`Repair`].
 //! - `coerce`: fits a value to its schema with the fewest changes (lenient mode only).
 //! - `choose`: selects the candidate that satisfies the schema, else the closest one.
+//! - `locate`: finds the places in the text that repairs changed.
 //!
 //! Every step takes time linear in the text and bounded stack. An extraction takes memory of at most 8 times the text
 //! and 32 MiB. A value that is returned as valid has always passed full validation.
@@ -44,6 +45,7 @@
 mod choose;
 mod coerce;
 mod extract;
+mod locate;
 mod memory;
 mod options;
 mod outcome;
@@ -54,6 +56,7 @@ mod scan;
 mod strict;
 
 pub use extract::{extract, extract_bytes};
+pub use locate::{Location, locate};
 pub use options::{Mode, NESTING_MAX, Options, TEXT_BYTES_MAX};
 pub use outcome::{Extraction, Outcome};
 pub use repair::{Repair, RepairKind};

@@ -10,6 +10,9 @@ mod object;
 mod scalar;
 mod string;
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use serde_json::Value;
 use slipform_schema::{Segment, json_pointer};
 
@@ -57,6 +60,8 @@ pub(crate) struct Evidence {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Repairs {
     pub(crate) list: Vec<Repair>,
+    /// The offsets in the text of the listed repairs that the parser made, which come first in the list.
+    pub(crate) spans: Vec<Range<usize>>,
     /// Whether any repair, listed or not, was lossy.
     pub(crate) lossy: bool,
     /// The total cost of all repairs, listed or not.
@@ -145,24 +150,17 @@ struct Parser<'t> {
     is_lenient: bool,
     /// Whether the next string is a raw string.
     is_raw: bool,
+    /// The offsets of values by their JSON Pointer, if they are wanted.
+    values: Option<HashMap<String, Range<usize>>>,
 }
+
+/// The most values whose offsets are kept.
+const VALUES_MAX: usize = 50_000;
 
 /// Parses the document at `start`, which is the offset of a bracket or quote. An error contains the offset
 /// that was reached.
 pub(crate) fn parse(text: &str, start: usize, mode: Mode) -> Result<Document, (Failure, usize)> {
-    let mut parser = Parser {
-        text,
-        bytes: text.as_bytes(),
-        at: start,
-        frames: Vec::new(),
-        path: Vec::new(),
-        repairs: Repairs::default(),
-        evidence: Evidence::default(),
-        last: LastToken::Open,
-        deepest: 0,
-        is_lenient: mode == Mode::Lenient,
-        is_raw: false,
-    };
+    let mut parser = Parser::new(text, start, mode);
     let left = memory::left();
     let failure = match parser.value(Role::Root) {
         Ok(Some(value)) => {
@@ -181,7 +179,31 @@ pub(crate) fn parse(text: &str, start: usize, mode: Mode) -> Result<Document, (F
     Err((failure, parser.at))
 }
 
+/// Returns the offsets of the values of the document at `start`, by their JSON Pointer.
+pub(crate) fn locate_values(text: &str, start: usize, mode: Mode) -> HashMap<String, Range<usize>> {
+    let mut parser = Parser { values: Some(HashMap::new()), ..Parser::new(text, start, mode) };
+    let _ = parser.value(Role::Root);
+    parser.values.unwrap_or_default()
+}
+
 impl<'t> Parser<'t> {
+    fn new(text: &'t str, start: usize, mode: Mode) -> Parser<'t> {
+        Parser {
+            text,
+            bytes: text.as_bytes(),
+            at: start,
+            frames: Vec::new(),
+            path: Vec::new(),
+            repairs: Repairs::default(),
+            evidence: Evidence::default(),
+            last: LastToken::Open,
+            deepest: 0,
+            is_lenient: mode == Mode::Lenient,
+            is_raw: false,
+            values: None,
+        }
+    }
+
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -196,6 +218,11 @@ impl<'t> Parser<'t> {
 
     /// Records a repair at the current location.
     fn repair(&mut self, kind: RepairKind, from: Value, to: Value) {
+        self.repair_in(kind, from, to, self.at..self.at);
+    }
+
+    /// Records a repair of the text in `span`.
+    fn repair_in(&mut self, kind: RepairKind, from: Value, to: Value, span: Range<usize>) {
         if self.repairs.list.len() >= REPAIRS_MAX {
             self.repairs.note(kind);
             return;
@@ -211,6 +238,7 @@ impl<'t> Parser<'t> {
         }
         let pointer = json_pointer(&self.path);
         self.repairs.push(Repair { kind, pointer, from, to });
+        self.repairs.spans.push(span);
     }
 
     /// Records a repair without a before and after value.
@@ -221,7 +249,7 @@ impl<'t> Parser<'t> {
     /// Records a repair of the text between two offsets.
     fn record_text(&mut self, kind: RepairKind, start: usize, end: usize, to: Value) {
         let excerpt = excerpt(&self.text[start..end]);
-        self.repair(kind, excerpt, to);
+        self.repair_in(kind, excerpt, to, start..end);
     }
 
     fn enter(&mut self, frame: Frame) -> Result<(), Failure> {
@@ -330,6 +358,9 @@ impl<'t> Parser<'t> {
         let Some(byte) = self.peek() else { return Ok(None) };
         let start = self.at;
         let value = self.value_at(byte, role)?;
+        if let Some(values) = self.values.as_mut().filter(|values| values.len() < VALUES_MAX) {
+            values.insert(json_pointer(&self.path), start..self.at);
+        }
         let bytes = match &value {
             Some(Value::Object(_)) => OBJECT_BYTES,
             // A string has at most twice the capacity of its text.

@@ -12,6 +12,7 @@
 //! - `drive`: [`drive`] performs actions until the run ends or waits for a child.
 //! - `tools`: calls tools and runs the programs of procedural agents.
 //! - `memory_journal`: [`MemoryJournal`], the coordinator's side of an attempt in memory, without children.
+//! - `requests`: [`derive_requests`] shows what models were asked.
 //! - `partial`, `secrets`, `variables`: partial replies, redaction, and the environment variables of an
 //!   agent.
 //! - `backoff`, `clock`, `confinement`, `spans`, `error`: retries, time, a warning, tracing spans and errors.
@@ -40,6 +41,7 @@ mod drive;
 mod error;
 mod memory_journal;
 mod partial;
+mod requests;
 mod resources;
 mod run_context;
 mod secrets;
@@ -53,6 +55,7 @@ pub use clock::{Clock, SystemClock};
 pub use drive::{DriveOutcome, Progress, StopSignal, drive, drive_to_end};
 pub use error::Error;
 pub use memory_journal::MemoryJournal;
+pub use requests::derive_requests;
 pub use resources::{LadderRung, Prepared, ResourceProvider, Resources};
 pub use run_context::RunContext;
 pub use secrets::{Secrets, is_secret_variable};

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 use slipform_types::{
-    EventBody, EventKind, ExecutionMode, RunId, RunProgress, RunStatus, RunType, SessionId, Tokens,
+    EventBody, EventKind, ExecutionMode, RunErrorType, RunId, RunProgress, RunStatus, RunType, RunVerdict,
+    SessionId, Tokens,
 };
 
 /// Milliseconds: a duration, or a Unix timestamp from the database's clock.
@@ -261,6 +262,12 @@ pub struct RunRecord {
     pub started_at: Option<Millis>,
     /// When the run ended.
     pub finished_at: Option<Millis>,
+    /// Retries that the contract allows on each rung; `None` without a contract and for runs of earlier versions.
+    pub max_retries: Option<i64>,
+    /// Repairs of the accepted reply; 0 until the run has ended.
+    pub repairs: i64,
+    /// How the result was reached; `None` until the run has completed, and without a contract.
+    pub verdict: Option<RunVerdict>,
 }
 
 /// A row of the `sessions` table, with its children and the status of its latest run.
@@ -378,6 +385,29 @@ pub struct RunFilter {
     pub parent_run_id: Option<RunId>,
     /// Runs in sessions of this API token.
     pub owner: Option<String>,
+    /// Runs whose last model call used this backend.
+    pub backend: Option<String>,
+    /// Runs that ended with an error of this type.
+    pub error_type: Option<RunErrorType>,
+    /// Completed runs with this verdict.
+    pub verdict: Option<RunVerdict>,
+    /// Runs submitted at or after this time.
+    pub created_after: Option<Millis>,
+    /// Runs submitted before this time.
+    pub created_before: Option<Millis>,
+}
+
+/// Which sessions to list. `None` disables a filter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionFilter {
+    /// Sessions of this API token.
+    pub owner: Option<String>,
+    /// Sessions of this agent.
+    pub agent_name: Option<String>,
+    /// Sessions whose latest run has this status.
+    pub status: Option<RunStatus>,
+    /// Sessions that this one delegated to.
+    pub parent_session_id: Option<SessionId>,
 }
 
 /// Number of runs that a sweep changed.
@@ -499,8 +529,38 @@ pub struct StatsFilter {
     pub agent_name: Option<String>,
     /// Runs that ended at or after this timestamp.
     pub since: Option<Millis>,
+    /// Runs that ended before this timestamp.
+    pub until: Option<Millis>,
     /// Runs in sessions of this API token.
     pub owner: Option<String>,
+}
+
+/// Figures of the runs that ended in one interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IntervalStats {
+    /// Start of the interval.
+    pub start: Millis,
+    /// Ended runs.
+    pub runs: i64,
+    /// Runs that have a result other than a reported error.
+    pub completed: i64,
+    /// Runs that failed.
+    pub failed: i64,
+    /// Completed runs without retries or escalations.
+    pub first_pass: i64,
+    /// Model calls repeated because a reply did not satisfy the contract.
+    pub retries: i64,
+    /// Input and output tokens.
+    pub tokens: i64,
+}
+
+/// A `validation_failed` event with the backend of its run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedValidation {
+    /// The event's body.
+    pub body: String,
+    /// The backend of the run's last model call; `None` for programs.
+    pub backend: Option<String>,
 }
 
 /// Statistics of one agent on one backend, over its ended runs.

@@ -13,10 +13,11 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::postgres::Postgres;
 use crate::record::{
-    AgentStats, Append, Appended, ClaimRequest, Claimed, Counts, EventsPage, Fence, Listed, Milestone,
-    Millis, NewRun, Page, ParentCall, Parked, Position, Refusal, Registration, RegistryEntry, RegistryKind,
-    RenewedLease, Retention, RunDetails, RunFilter, RunRecord, RunnerRecord, SessionRecord, Stale,
-    StatsFilter, StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
+    AgentStats, Append, Appended, ClaimRequest, Claimed, Counts, EventsPage, FailedValidation, Fence,
+    IntervalStats, Listed, Milestone, Millis, NewRun, Page, ParentCall, Parked, Position, Refusal,
+    Registration, RegistryEntry, RegistryKind, RenewedLease, Retention, RunDetails, RunFilter, RunRecord,
+    RunnerRecord, SessionFilter, SessionRecord, Stale, StatsFilter, StoredEvent, Submitted, SweepLimits,
+    Swept, TokenRecord,
 };
 use crate::sqlite::{self, Sqlite};
 use crate::transactions::claim::{Adoption, Outage, Renewal};
@@ -327,11 +328,9 @@ impl Store {
         self.read(session.clone(), |tx, session| Box::pin(sessions::one(tx, session))).await
     }
 
-    /// Lists sessions, newest first; with an owner, only those of that API token.
-    pub async fn sessions(&self, owner: Option<&str>, page: Page) -> Result<Listed<SessionRecord>, Error> {
-        let owner = owner.map(str::to_owned);
-        self.read((owner, page), |tx, (owner, page)| Box::pin(sessions::list(tx, owner.as_deref(), page)))
-            .await
+    /// Lists sessions, newest first.
+    pub async fn sessions(&self, filter: SessionFilter, page: Page) -> Result<Listed<SessionRecord>, Error> {
+        self.read((filter, page), |tx, (filter, page)| Box::pin(sessions::list(tx, filter, page))).await
     }
 
     /// Returns a run's `run_start` event. A run queued behind another has none in the journal yet; its `seq`
@@ -497,6 +496,31 @@ impl Store {
     /// Returns statistics of ended runs per agent and backend.
     pub async fn agent_stats(&self, filter: StatsFilter) -> Result<Vec<AgentStats>, Error> {
         self.read(filter, |tx, filter| Box::pin(stats::agent_stats(tx, filter))).await
+    }
+
+    /// Returns the time of the database's clock.
+    pub async fn now(&self) -> Result<Millis, Error> {
+        self.read((), |tx, ()| Box::pin(stats::now(tx))).await
+    }
+
+    /// Returns figures per interval of ended runs, oldest first, without intervals in which no run ended.
+    pub async fn timeline(&self, filter: StatsFilter, interval: Millis) -> Result<Vec<IntervalStats>, Error> {
+        self.read((filter, interval), |tx, (filter, interval)| {
+            Box::pin(stats::timeline(tx, filter, *interval))
+        })
+        .await
+    }
+
+    /// Returns the newest `validation_failed` events, at most `limit`.
+    pub async fn failed_validations(
+        &self,
+        filter: StatsFilter,
+        limit: i64,
+    ) -> Result<Vec<FailedValidation>, Error> {
+        self.read((filter, limit), |tx, (filter, limit)| {
+            Box::pin(stats::failed_validations(tx, filter, *limit))
+        })
+        .await
     }
 
     /// Runs the database's self-check and the journal check. Returns one message per problem.

@@ -42,6 +42,7 @@ mod suggest;
 mod time;
 mod tool;
 mod universal;
+mod verdict;
 
 pub use backend::{BackendInfo, BackendKind, Capabilities, StructuredOutput, Support, TierBackend};
 pub use blueprint::{AgentType, Blueprint, Limits, McpServer, Opening, ParametersAs, Protocol};
@@ -70,7 +71,7 @@ pub use overrides::RunOverrides;
 pub use project_dir::{PROTECTED_FOLDERS, ProjectDir, protected_folder};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
 pub use suggest::closest;
-pub use time::timestamp;
+pub use time::{parse_timestamp, timestamp};
 pub use tool::{
     BUILTIN_TOOL_PREFIXES, BUILTIN_TOOLS, CHECKING_TOOL, SEARCHING_TOOLS, ToolDefinition, WRITING_TOOLS,
 };
@@ -78,3 +79,4 @@ pub use universal::{
     AnswerData, Check, ClarityData, ErrorDetails, Finding, Level, PlanStep, PlanningData, ResearchData,
     ResponseStatus, ResponseType, UniversalResponse, VerificationData,
 };
+pub use verdict::RunVerdict;

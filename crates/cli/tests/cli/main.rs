@@ -9,6 +9,7 @@
 //! - Tools and secrets: [`edits`], [`changes`], [`protection`], [`secrets`].
 //! - Terminals: [`terminal`].
 //! - Other commands: [`check`], [`agents`], [`coordinators`], [`model`], [`stats`], [`spans`].
+//! - The dashboard: [`dashboard`].
 //! - The MCP server: [`mcp`] message by message, [`mcp_clients`] with published clients.
 //! - The documentation's examples and the API description: [`docs`], [`api`].
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
@@ -20,6 +21,7 @@ mod changes;
 mod check;
 mod child_agents;
 mod coordinators;
+mod dashboard;
 mod database;
 mod docs;
 mod edits;

@@ -1,11 +1,10 @@
 //! Extraction and validation without a model.
 
-use serde_json::json;
 use slipform_api::{CheckRequest, CheckView, Code, Error};
 use slipform_extract::{Mode, Options, Outcome, extract};
 use slipform_types::ValidationMode;
 
-use super::{App, errors};
+use super::{App, errors, extraction};
 
 impl App {
     /// Extracts JSON from a text and validates it.
@@ -35,35 +34,25 @@ impl App {
         let check = move || {
             let schema = source.map(|source| app.inner.schemas.compile(&source)).transpose();
             let schema = schema.map_err(|error| errors::invalid_schema(&error))?;
-            Ok::<Outcome, Error>(extract(&text, schema.as_ref(), &options).with_extra_rules(schema.as_ref()))
+            let outcome = extract(&text, schema.as_ref(), &options).with_extra_rules(schema.as_ref());
+            view(&text, outcome, options.mode)
         };
-        let outcome = self.inner.check_pool.run(check).await??;
-        Ok(match outcome {
-            Outcome::Valid(found) => CheckView {
-                valid: true,
-                found: true,
-                value: Some(found.value),
-                errors: Vec::new(),
-                repairs: found.repairs.iter().map(|repair| json!(repair)).collect(),
-            },
-            Outcome::Invalid { candidate, violations } => CheckView {
-                valid: false,
-                found: true,
-                value: Some(candidate.value),
-                errors: violations.lines(),
-                repairs: candidate.repairs.iter().map(|repair| json!(repair)).collect(),
-            },
-            Outcome::NotFound { reason } => CheckView {
-                valid: false,
-                found: false,
-                value: None,
-                errors: vec![format!("$: {reason}")],
-                repairs: Vec::new(),
-            },
-            Outcome::TooLong { bytes, limit } => {
-                let message = format!("the text has {bytes} bytes, more than the limit of {limit} bytes");
-                return Err(Error::new(Code::PayloadTooLarge, message));
-            }
-        })
+        self.inner.check_pool.run(check).await?
     }
+}
+
+fn view(text: &str, outcome: Outcome, mode: Mode) -> Result<CheckView, Error> {
+    let (valid, found, errors) = match outcome {
+        Outcome::Valid(found) => (true, Some(found), Vec::new()),
+        Outcome::Invalid { candidate, violations } => (false, Some(candidate), violations.lines()),
+        Outcome::NotFound { reason } => (false, None, vec![format!("$: {reason}")]),
+        Outcome::TooLong { bytes, limit } => {
+            let message = format!("the text has {bytes} bytes, more than the limit of {limit} bytes");
+            return Err(Error::new(Code::PayloadTooLarge, message));
+        }
+    };
+    let (document, repairs) =
+        found.as_ref().map(|found| extraction::located(text, found, mode)).unwrap_or_default();
+    let is_found = found.is_some();
+    Ok(CheckView { valid, found: is_found, value: found.map(|found| found.value), errors, repairs, document })
 }

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use slipform_api::{BackendView, Error, FileProblems, Problem, Readiness, RunnerView, StatsQuery, StatsRow};
+use slipform_api::{
+    BackendView, Code, Error, FileProblems, Interval, Problem, Readiness, RunnerView, StatsQuery, StatsRow,
+    TimelineQuery, TimelineRow, ViolationsRow,
+};
 use slipform_store::StatsFilter;
-use slipform_types::timestamp;
+use slipform_types::{EventBody, timestamp};
 use tokio::time::Instant;
 
+use super::paging::time;
 use super::runner::OWN_RUNS_ONLY;
 use super::{App, errors, views};
 use crate::registry::FromFile;
@@ -17,6 +21,18 @@ const RUNNER_SEEN_MS: i64 = 60_000;
 
 /// Lifetime of a ping result. A ping writes to the database, and the endpoint is public.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Number of intervals if a request does not say when they begin.
+const INTERVALS_DEFAULT: i64 = 24;
+
+/// Maximum number of intervals.
+const INTERVALS_MAX: i64 = 1_000;
+
+/// Maximum number of failed validations whose violations are counted.
+const VIOLATIONS_MAX: i64 = 5_000;
+
+/// Maximum number of places with violations.
+const PLACES_MAX: usize = 500;
 
 impl App {
     /// Checks the database and collects file problems.
@@ -106,10 +122,77 @@ impl App {
     /// # Errors
     /// Fails if the store is unavailable.
     pub async fn stats(&self, query: StatsQuery) -> Result<Vec<StatsRow>, Error> {
-        let owner = self.authority.only_owner().map(str::to_owned);
-        let filter = StatsFilter { agent_name: query.agent, since: None, owner };
+        let filter = self.stats_filter(query)?;
         let stats = self.store().agent_stats(filter).await.map_err(errors::store)?;
         Ok(stats.into_iter().map(views::stats).collect())
+    }
+
+    fn stats_filter(&self, query: StatsQuery) -> Result<StatsFilter, Error> {
+        Ok(StatsFilter {
+            agent_name: query.agent,
+            since: time("since", query.since.as_deref())?,
+            until: time("until", query.until.as_deref())?,
+            owner: self.authority.only_owner().map(str::to_owned),
+        })
+    }
+
+    /// Returns figures of ended runs per interval, oldest first. Intervals in which no run ended have zeros.
+    ///
+    /// # Errors
+    /// Returns `InvalidRequest` for invalid times and too many intervals, and fails if the store is unavailable.
+    pub async fn timeline(&self, query: TimelineQuery) -> Result<Vec<TimelineRow>, Error> {
+        let TimelineQuery { agent, since, until, interval } = query;
+        let filter = self.stats_filter(StatsQuery { agent, since, until })?;
+        let length = match interval.unwrap_or_default() {
+            Interval::Hour => 3_600_000,
+            Interval::Day => 86_400_000,
+        };
+        let now = self.store().now().await.map_err(errors::store)?;
+        let until = filter.until.unwrap_or(now);
+        let since = filter.since.unwrap_or_else(|| (until - INTERVALS_DEFAULT * length).max(0));
+        let first = since / length * length;
+        let count = (until - first + length - 1) / length;
+        if !(0..=INTERVALS_MAX).contains(&count) {
+            let message = format!(
+                "`since` and `until` must enclose at most {INTERVALS_MAX} intervals; choose a shorter time or \
+                 `interval=day`"
+            );
+            return Err(Error::new(Code::InvalidRequest, message));
+        }
+        let filter = StatsFilter { since: Some(first), until: Some(until), ..filter };
+        let known = self.store().timeline(filter, length).await.map_err(errors::store)?;
+        let mut known = known.into_iter().peekable();
+        let rows = (0..count).map(|number| {
+            let start = first + number * length;
+            let figures = known.next_if(|figures| figures.start == start).unwrap_or_default();
+            views::timeline(start, &figures)
+        });
+        Ok(rows.collect())
+    }
+
+    /// Returns how often each place violated its contract, per backend, most frequent first. Counts the newest
+    /// violations only.
+    ///
+    /// # Errors
+    /// Returns `InvalidRequest` for invalid times, and fails if the store is unavailable.
+    pub async fn violations(&self, query: StatsQuery) -> Result<Vec<ViolationsRow>, Error> {
+        let filter = self.stats_filter(query)?;
+        let failed = self.store().failed_validations(filter, VIOLATIONS_MAX).await.map_err(errors::store)?;
+        let mut counts: BTreeMap<(String, Option<String>), i64> = BTreeMap::new();
+        for validation in failed {
+            let Ok(EventBody::ValidationFailed { errors, .. }) = serde_json::from_str(&validation.body)
+            else {
+                continue;
+            };
+            for error in errors {
+                *counts.entry((folded_path(&error), validation.backend.clone())).or_default() += 1;
+            }
+        }
+        let row = |((path, backend), count)| ViolationsRow { path, backend, count };
+        let mut rows: Vec<ViolationsRow> = counts.into_iter().map(row).collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+        rows.truncate(PLACES_MAX);
+        Ok(rows)
     }
 
     /// Returns the metrics in Prometheus text format.
@@ -131,6 +214,25 @@ fn of_file<T>(name: &str, file: &FromFile<T>) -> Option<FileProblems> {
     })
 }
 
+/// Returns the path of a violation `$.path: message`, with `[*]` for every index.
+fn folded_path(violation: &str) -> String {
+    let path = violation.split(": ").next().unwrap_or_default();
+    let mut folded = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('[') {
+        folded.push_str(before);
+        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 && after[digits..].starts_with(']') {
+            folded.push_str("[*");
+            rest = &after[digits..];
+        } else {
+            folded.push('[');
+            rest = after;
+        }
+    }
+    folded + rest
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -139,6 +241,13 @@ mod tests {
 
     use super::*;
     use crate::registry::Registry;
+
+    #[test]
+    fn indexes_of_a_path_are_folded() {
+        assert_eq!(folded_path("$.items[12].tags[0]: must be a string"), "$.items[*].tags[*]");
+        assert_eq!(folded_path("$['a[1'].b: 'x: y' is wrong"), "$['a[1'].b");
+        assert_eq!(folded_path("$: no"), "$");
+    }
 
     #[tokio::test]
     async fn ping_result_is_reused_within_interval() {

@@ -1,7 +1,8 @@
-//! Checks the paging parameters of lists.
+//! Checks the paging and time parameters of lists.
 
 use slipform_api::{Code, Error};
-use slipform_store::Page;
+use slipform_store::{Millis, Page};
+use slipform_types::parse_timestamp;
 
 /// Default page size.
 const LIMIT: usize = 100;
@@ -35,4 +36,16 @@ pub(crate) fn event_number(after: i64) -> Result<i64, Error> {
         0.. => Ok(after),
         _ => Err(Error::new(Code::InvalidRequest, "`after` must not be negative")),
     }
+}
+
+/// Checks a time of a filter.
+pub(super) fn time(name: &str, text: Option<&str>) -> Result<Option<Millis>, Error> {
+    let parse = |text: &str| {
+        parse_timestamp(text).ok_or_else(|| {
+            let message =
+                format!("`{name}` must be a time since 1970 in RFC 3339, such as 2026-01-31T12:00:00Z");
+            Error::new(Code::InvalidRequest, message)
+        })
+    };
+    text.map(parse).transpose()
 }

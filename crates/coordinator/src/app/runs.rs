@@ -9,7 +9,7 @@ use slipform_store::{RunFilter, RunRecord};
 use slipform_types::{Blueprint, EventBody, EventKind, RunId, RunOverrides, RunStatus, SessionId};
 use tokio::time::Instant;
 
-use super::paging::page;
+use super::paging::{page, time};
 use super::submit::{stored_key, time_limit};
 use super::{App, errors, views};
 
@@ -52,21 +52,24 @@ impl App {
     /// # Errors
     /// Returns `InvalidRequest` for an invalid page, and fails if the store is unavailable.
     pub async fn runs(&self, query: RunsQuery) -> Result<RunPage, Error> {
-        let RunsQuery { agent_name, session_id, status, parent_run_id, idempotency_key, after, limit } =
-            query;
-        let page = page(after, limit)?;
-        let owner = self.authority.only_owner().map(str::to_owned);
-        if let Some(key) = idempotency_key {
+        let page = page(query.after, query.limit)?;
+        let filter = RunFilter {
+            session_id: query.session_id,
+            agent_name: query.agent_name,
+            status: query.status,
+            parent_run_id: query.parent_run_id,
+            owner: self.authority.only_owner().map(str::to_owned),
+            backend: query.backend,
+            error_type: query.error_type,
+            verdict: query.verdict,
+            created_after: time("created_after", query.created_after.as_deref())?,
+            created_before: time("created_before", query.created_before.as_deref())?,
+        };
+        if let Some(key) = query.idempotency_key {
             let mut runs = Vec::from_iter(self.run_by_key(&key).await?);
-            runs.retain(|run| {
-                agent_name.as_ref().is_none_or(|name| *name == run.agent_name)
-                    && session_id.as_ref().is_none_or(|id| *id == run.session_id)
-                    && status.is_none_or(|status| status == run.status)
-                    && parent_run_id.as_ref().is_none_or(|id| run.parent_run_id.as_ref() == Some(id))
-            });
+            runs.retain(|run| is_wanted(run, &filter));
             return Ok(RunPage { runs: runs.into_iter().map(views::summary).collect(), next: None });
         }
-        let filter = RunFilter { session_id, agent_name, status, parent_run_id, owner };
         let listed = self.store().runs(filter, page).await.map_err(errors::store)?;
         Ok(RunPage { runs: listed.items.into_iter().map(views::summary).collect(), next: listed.next })
     }
@@ -163,6 +166,23 @@ impl App {
             None => Err(no_run(run)),
         }
     }
+}
+
+/// Whether a run that was found by its key passes a filter.
+fn is_wanted(run: &RunRecord, filter: &RunFilter) -> bool {
+    fn passes<T: PartialEq>(wanted: Option<&T>, value: Option<&T>) -> bool {
+        wanted.is_none_or(|wanted| value == Some(wanted))
+    }
+    let error_type = run.error.as_ref().and_then(|error| serde_json::from_value(error["type"].clone()).ok());
+    passes(filter.agent_name.as_ref(), Some(&run.agent_name))
+        && passes(filter.session_id.as_ref(), Some(&run.session_id))
+        && passes(filter.status.as_ref(), Some(&run.status))
+        && passes(filter.parent_run_id.as_ref(), run.parent_run_id.as_ref())
+        && passes(filter.backend.as_ref(), run.backend.as_ref())
+        && passes(filter.error_type.as_ref(), error_type.as_ref())
+        && passes(filter.verdict.as_ref(), run.verdict.as_ref())
+        && filter.created_after.is_none_or(|after| run.created_at >= after)
+        && filter.created_before.is_none_or(|before| run.created_at < before)
 }
 
 pub(super) fn not_finished(run: &RunId, status: RunStatus) -> Error {

@@ -4,7 +4,7 @@ use serde_json::json;
 use slipform_api::{
     Code, Error, EventPage, EventsQuery, ResultView, RunView, SessionPage, SessionView, SessionsQuery,
 };
-use slipform_store::{Page, RunFilter};
+use slipform_store::{Page, RunFilter, SessionFilter};
 use slipform_types::{RunId, SessionId};
 
 use super::paging::{event_number, page, page_size};
@@ -32,7 +32,13 @@ impl App {
     /// Returns `InvalidRequest` for an invalid page, and fails if the store is unavailable.
     pub async fn sessions(&self, query: SessionsQuery) -> Result<SessionPage, Error> {
         let page = page(query.after, query.limit)?;
-        let listed = self.store().sessions(self.authority.only_owner(), page).await.map_err(errors::store)?;
+        let filter = SessionFilter {
+            owner: self.authority.only_owner().map(str::to_owned),
+            agent_name: query.agent_name,
+            status: query.status,
+            parent_session_id: query.parent_session_id,
+        };
+        let listed = self.store().sessions(filter, page).await.map_err(errors::store)?;
         Ok(SessionPage {
             sessions: listed.items.into_iter().map(views::session).collect(),
             next: listed.next,

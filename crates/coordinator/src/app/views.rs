@@ -1,12 +1,18 @@
 //! Converts stored records into API types.
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use slipform_api::{Code, Error, RunResult, RunSummary, RunView, SchemaValidation, SessionView, StatsRow};
+use slipform_api::{
+    Code, Error, RunResult, RunSummary, RunView, SchemaValidation, SessionView, StatsRow, TimelineRow,
+};
 use slipform_schema::universal;
-use slipform_store::{AgentStats, EventsPage, RunDetails, RunRecord, SessionRecord, StoredEvent};
+use slipform_store::{
+    AgentStats, EventsPage, IntervalStats, Millis, RunDetails, RunRecord, SessionRecord, StoredEvent,
+};
 use slipform_types::{
-    Contract, EventBody, Receipt, RunError, RunStatus, SUBMIT_RESULT, ToolCall, UniversalResponse, timestamp,
+    Contract, EventBody, EventKind, Receipt, RunError, RunStatus, SUBMIT_RESULT, ToolCall, UniversalResponse,
+    timestamp,
 };
 
 /// Converts a run, with its result if it has ended.
@@ -53,7 +59,10 @@ pub(super) fn summary(record: RunRecord) -> RunSummary {
         run_type: record.run_type,
         status: record.status,
         error,
+        verdict: record.verdict,
+        repairs: record.repairs,
         retry_count: record.retry_count,
+        max_retries: record.max_retries,
         attempts: record.attempts,
         parent_run_id: record.parent_run_id,
         created_by: record.created_by,
@@ -198,6 +207,18 @@ pub(super) fn stats(stats: AgentStats) -> StatsRow {
     }
 }
 
+pub(super) fn timeline(start: Millis, figures: &IntervalStats) -> TimelineRow {
+    TimelineRow {
+        start: timestamp(start),
+        runs: figures.runs,
+        completed: figures.completed,
+        failed: figures.failed,
+        first_pass: figures.first_pass,
+        retries: figures.retries,
+        tokens: figures.tokens,
+    }
+}
+
 /// Returns an event as JSON with its envelope. The body is copied as text, not parsed.
 pub(crate) fn event(event: &StoredEvent) -> String {
     let envelope = json!({
@@ -209,6 +230,43 @@ pub(crate) fn event(event: &StoredEvent) -> String {
     let envelope = envelope.to_string();
     let body = event.body.trim_start_matches('{');
     format!("{},{body}", envelope.trim_end_matches('}'))
+}
+
+/// Returns an event without its data: the envelope, the type, and which agent started or how the run ended.
+pub(crate) fn event_summary(event: &StoredEvent) -> String {
+    #[derive(Deserialize)]
+    struct Start {
+        blueprint: Named,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        name: String,
+    }
+    #[derive(Deserialize)]
+    struct End {
+        status: RunStatus,
+    }
+    let mut summary = json!({
+        "seq": event.seq,
+        "session_id": event.session_id,
+        "run_id": event.run_id,
+        "timestamp": timestamp(event.at),
+        "event_type": event.kind.name(),
+    });
+    match event.kind {
+        EventKind::RunStart => {
+            if let Ok(Start { blueprint }) = serde_json::from_str(&event.body) {
+                summary["agent_name"] = json!(blueprint.name);
+            }
+        }
+        EventKind::RunCompleted => {
+            if let Ok(End { status }) = serde_json::from_str(&event.body) {
+                summary["status"] = json!(status);
+            }
+        }
+        _ => {}
+    }
+    summary.to_string()
 }
 
 pub(super) fn raw(stored: &StoredEvent) -> Result<Box<RawValue>, Error> {

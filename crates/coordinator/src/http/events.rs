@@ -7,13 +7,14 @@ use axum::response::Response;
 use serde::Deserialize;
 use slipform_api::{Code, Error, EventPage, EventsQuery};
 use slipform_store::Position;
+use slipform_types::EventKind;
 use utoipa::IntoParams;
 
 use super::context::Shared;
 use super::errors::ErrorResponse;
 use super::extract::{CallerApp, SessionIdPath, ValidQuery};
 use super::guard::RequestToken;
-use super::stream::{Reader, stream};
+use super::stream::{EventFilter, Reader, stream};
 use crate::app::event_number;
 
 /// Query parameters of a session's stream.
@@ -34,6 +35,26 @@ pub(super) struct StreamQuery {
     /// Start after this event id; 0 starts at the beginning. `Last-Event-ID` takes precedence.
     #[param(pattern = "^(0|[0-9]{1,18}-[0-9]{1,18})$")]
     after: Option<String>,
+    /// Only events of these types, separated by commas.
+    #[param(pattern = "^[a-z_]+(,[a-z_]+)*$")]
+    types: Option<String>,
+    /// Whether `data` has only the envelope and the type, with `agent_name` for `run_start` and `status` for
+    /// `run_completed`.
+    #[serde(default)]
+    summary: bool,
+}
+
+/// Reads a list of event types.
+fn kinds(types: &str) -> Result<Vec<EventKind>, Error> {
+    let kind = |name: &str| {
+        EventKind::named(name).ok_or_else(|| {
+            let shown: String = name.chars().take(40).collect();
+            let known: Vec<&str> = EventKind::ALL.iter().map(|kind| kind.name()).collect();
+            let message = format!("`types`: `{shown}` is not an event type; known are {}", known.join(", "));
+            Error::new(Code::InvalidRequest, message)
+        })
+    };
+    types.split(',').map(kind).collect()
 }
 
 /// Returns a page of a session's journal.
@@ -67,7 +88,7 @@ pub(super) async fn session_stream(
         None => query.after.unwrap_or(0),
     };
     let reading = context.with_permit(app.read_session(session, event_number(after)?)).await?;
-    Ok(stream(context, token, Reader::Session(reading)))
+    Ok(stream(context, token, Reader::Session(reading), EventFilter::default()))
 }
 
 /// Streams the journals of all sessions as server-sent events. `id` is the event's position among all events.
@@ -84,8 +105,10 @@ pub(super) async fn all_stream(
 ) -> Result<Response, ErrorResponse> {
     let after = last_event_id(&headers)?.or(query.after.as_deref());
     let after = after.map(|id| position(id).ok_or_else(|| not_an_id(id))).transpose()?;
+    let filter =
+        EventFilter { kinds: query.types.as_deref().map(kinds).transpose()?, is_summary: query.summary };
     let reading = context.with_permit(app.read_all(after)).await?;
-    Ok(stream(context, token, Reader::All(reading)))
+    Ok(stream(context, token, Reader::All(reading), filter))
 }
 
 /// Returns the last event id that the client has received. Browsers send an empty one at first.

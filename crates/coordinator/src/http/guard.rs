@@ -112,6 +112,9 @@ fn required_scope(method: &Method, path: &str) -> Option<Scope> {
     let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
     match first {
         "healthz" | "readyz" if is_read => None,
+        "" | "ui" if is_read => None,
+        // Its handler refuses senders without a token; every scope may use it.
+        "whoami" if is_read => None,
         "runner" => Some(Scope::Runner),
         "agents" | "schemas" if !is_read && !is_check => Some(Scope::Admin),
         _ => Some(Scope::Caller),

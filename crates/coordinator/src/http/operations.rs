@@ -4,7 +4,10 @@ use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::IntoResponse;
-use slipform_api::{BackendView, Health, Readiness, RunnerView, StatsQuery, StatsRow};
+use slipform_api::{
+    BackendView, Health, Identity, Readiness, RunnerView, StatsQuery, StatsRow, TimelineQuery, TimelineRow,
+    ViolationsRow,
+};
 
 use super::context::Shared;
 use super::errors::ErrorResponse;
@@ -64,6 +67,47 @@ pub(super) async fn stats(
     ValidQuery(query): ValidQuery<StatsQuery>,
 ) -> Result<Json<Vec<StatsRow>>, ErrorResponse> {
     Ok(Json(app.stats(query).await?))
+}
+
+/// Returns figures of ended runs per interval.
+#[utoipa::path(get, path = "/stats/timeline", tag = "operations", params(TimelineQuery),
+    responses((status = 200, description = "One row per interval, oldest first.", body = Vec<TimelineRow>)))]
+pub(super) async fn timeline(
+    CallerApp(app): CallerApp,
+    ValidQuery(query): ValidQuery<TimelineQuery>,
+) -> Result<Json<Vec<TimelineRow>>, ErrorResponse> {
+    Ok(Json(app.timeline(query).await?))
+}
+
+/// Returns how often each place of results violated its contract.
+#[utoipa::path(get, path = "/stats/violations", tag = "operations", params(StatsQuery),
+    responses((status = 200, description = "One row per place and backend, most frequent first.", body = Vec<ViolationsRow>)))]
+pub(super) async fn violations(
+    CallerApp(app): CallerApp,
+    ValidQuery(query): ValidQuery<StatsQuery>,
+) -> Result<Json<Vec<ViolationsRow>>, ErrorResponse> {
+    Ok(Json(app.violations(query).await?))
+}
+
+/// Returns the name and scope of the request's token.
+#[utoipa::path(get, path = "/whoami", tag = "operations",
+    responses((status = 200, description = "The sender of the request.", body = Identity)))]
+pub(super) async fn whoami(
+    State(context): Shared,
+    Extension(requester): Extension<Requester>,
+    CallerApp(app): CallerApp,
+) -> Result<Json<Identity>, ErrorResponse> {
+    let token_required = context.options.needs_token;
+    let Requester::Token(grant) = requester else {
+        let scope = "local".to_owned();
+        return Ok(Json(Identity { name: None, scope, agents: None, token_required }));
+    };
+    let tokens = app.tokens().await?;
+    let known = tokens.into_iter().find(|token| token.token_id == grant.token_id);
+    // The token that a server writes for its own machine is not in the store.
+    let name = known.map_or_else(|| grant.token_id.clone(), |token| token.name);
+    let (scope, agents) = (grant.scope.name().to_owned(), grant.agents.clone());
+    Ok(Json(Identity { name: Some(name), scope, agents, token_required }))
 }
 
 /// Returns metrics for Prometheus.

@@ -8,7 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::context::Context;
-use super::{agents, check, errors, events, limits, operations, runner, runs, schemas, sessions};
+use super::{agents, check, errors, events, limits, operations, runner, runs, schemas, sessions, ui};
 
 type Routes = OpenApiRouter<Arc<Context>>;
 
@@ -18,6 +18,7 @@ pub(super) fn short() -> Routes {
         .routes(routes!(runs::list))
         .routes(routes!(runs::show))
         .routes(routes!(runs::result))
+        .routes(routes!(runs::calls))
         .routes(routes!(runs::stop))
         .routes(routes!(sessions::list))
         .routes(routes!(sessions::show, sessions::delete))
@@ -43,6 +44,9 @@ pub(super) fn short() -> Routes {
         .routes(routes!(operations::runners))
         .routes(routes!(operations::backends))
         .routes(routes!(operations::stats))
+        .routes(routes!(operations::timeline))
+        .routes(routes!(operations::violations))
+        .routes(routes!(operations::whoami))
         .routes(routes!(operations::metrics))
         .routes(routes!(operations::description))
 }
@@ -65,6 +69,7 @@ pub(super) fn router(context: &Arc<Context>) -> Router {
     short
         .route_layer(from_fn_with_state(context.clone(), limits::limit))
         .merge(long)
+        .merge(ui::router())
         .fallback(errors::not_found)
         .method_not_allowed_fallback(errors::method_not_allowed)
         .with_state(context.clone())

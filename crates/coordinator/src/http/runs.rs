@@ -6,7 +6,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use slipform_api::{Code, Error, ErrorBody, RunCreated, RunPage, RunRequest, RunView, RunsQuery, WaitQuery};
+use slipform_api::{
+    CallList, Code, Error, ErrorBody, RunCreated, RunPage, RunRequest, RunView, RunsQuery, WaitQuery,
+};
 use slipform_types::{ExecutionMode, RunId};
 
 use super::context::{Context, Shared};
@@ -140,6 +142,19 @@ pub(super) async fn result(
     RunIdPath(run): RunIdPath,
 ) -> Result<Json<RunView>, ErrorResponse> {
     Ok(Json(app.run_result(&run).await?))
+}
+
+/// Lists the model calls of a run: how each was asked, the reply, every repair and violation, and what followed.
+#[utoipa::path(get, path = "/runs/{run_id}/calls", tag = "runs", params(("run_id" = slipform_api::RunIdText, Path)),
+    responses(
+        (status = 200, description = "The calls, oldest first.", body = CallList),
+        (status = 413, description = "The journal is too long.", body = ErrorBody),
+    ))]
+pub(super) async fn calls(
+    CallerApp(app): CallerApp,
+    RunIdPath(run): RunIdPath,
+) -> Result<Json<CallList>, ErrorResponse> {
+    Ok(Json(app.calls(&run).await?))
 }
 
 /// Asks a run to stop. An ended run is unchanged.

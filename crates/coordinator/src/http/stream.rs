@@ -11,12 +11,13 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::{Bytes, Frame};
 use slipform_api::Error;
 use slipform_store::StoredEvent;
+use slipform_types::EventKind;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::SendError;
 
 use super::context::Context;
 use super::guard::RequestToken;
-use crate::app::{AllReader, Events, SessionReader, event_text};
+use crate::app::{AllReader, Events, SessionReader, event_summary, event_text};
 
 /// Number of chunks buffered for a slow client. The reader then pauses, and missed events are read from the
 /// store. The write timeout closes the connection of a client that does not read at all.
@@ -55,13 +56,37 @@ impl Reader {
     }
 }
 
+/// The events of a stream, and their form.
+#[derive(Debug, Default)]
+pub(super) struct EventFilter {
+    /// The types to send; `None` for all.
+    pub(super) kinds: Option<Vec<EventKind>>,
+    /// Whether only the envelope and the type are sent.
+    pub(super) is_summary: bool,
+}
+
+impl EventFilter {
+    fn passes(&self, event: &StoredEvent) -> bool {
+        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&event.kind))
+    }
+
+    fn data(&self, event: &StoredEvent) -> String {
+        if self.is_summary { event_summary(event) } else { event_text(event) }
+    }
+}
+
 /// Streams a reader's events until the client disconnects, its token is revoked, the server shuts down, or
 /// the reader ends.
-pub(super) fn stream(context: Arc<Context>, token: RequestToken, reader: Reader) -> Response {
+pub(super) fn stream(
+    context: Arc<Context>,
+    token: RequestToken,
+    reader: Reader,
+    filter: EventFilter,
+) -> Response {
     let (sender, receiver) = mpsc::channel(BUFFERED_CHUNKS_MAX);
     tokio::spawn(async move {
         tokio::select! {
-            () = feed(&context, reader, &sender) => {}
+            () = feed(&context, reader, &filter, &sender) => {}
             () = sender.closed() => {}
             () = token.revoked(&context) => {}
             () = context.drain_started() => {}
@@ -76,11 +101,11 @@ pub(super) fn stream(context: Arc<Context>, token: RequestToken, reader: Reader)
     (headers, Body::new(ChunkBody(receiver))).into_response()
 }
 
-async fn feed(context: &Context, mut reader: Reader, sender: &mpsc::Sender<Bytes>) {
+async fn feed(context: &Context, mut reader: Reader, filter: &EventFilter, sender: &mpsc::Sender<Bytes>) {
     let mut sent = sender.send(Bytes::from_static(OPENING.as_bytes())).await;
     while sent.is_ok() {
         sent = match tokio::time::timeout(context.options.heartbeat, reader.next()).await {
-            Ok(Ok(Some(events))) => send_events(&reader, &events, sender).await,
+            Ok(Ok(Some(events))) => send_events(&reader, filter, &events, sender).await,
             // The client reconnects with its last event id.
             Ok(Ok(None) | Err(_)) => return,
             Err(_) => sender.send(Bytes::from_static(HEARTBEAT.as_bytes())).await,
@@ -91,12 +116,13 @@ async fn feed(context: &Context, mut reader: Reader, sender: &mpsc::Sender<Bytes
 /// Sends events in chunks.
 async fn send_events(
     reader: &Reader,
+    filter: &EventFilter,
     events: &Events,
     sender: &mpsc::Sender<Bytes>,
 ) -> Result<(), SendError<Bytes>> {
     let mut chunk = String::new();
-    for event in events {
-        chunk.push_str(&encode(&reader.id(event), event));
+    for event in events.iter().filter(|event| filter.passes(event)) {
+        chunk.push_str(&encode(&reader.id(event), event.kind, &filter.data(event)));
         if chunk.len() >= CHUNK_BYTES {
             sender.send(std::mem::take(&mut chunk).into()).await?;
         }
@@ -104,9 +130,8 @@ async fn send_events(
     if chunk.is_empty() { Ok(()) } else { sender.send(chunk.into()).await }
 }
 
-fn encode(id: &str, event: &StoredEvent) -> String {
-    let data = event_text(event);
-    let mut text = format!("id: {id}\nevent: {}\n", event.kind.name());
+fn encode(id: &str, kind: EventKind, data: &str) -> String {
+    let mut text = format!("id: {id}\nevent: {}\n", kind.name());
     for line in data.lines() {
         text.push_str("data: ");
         text.push_str(line);

@@ -139,7 +139,7 @@ async fn scenario(callers: &dyn CallerApi, runners: &dyn RunnerApi) -> Vec<Strin
     notes.note("runs invalid", callers.runs(RunsQuery { limit: Some(0), ..RunsQuery::default() }).await);
     notes.note("session", callers.session(session).await);
     notes.note("sessions", callers.sessions(SessionsQuery::default()).await);
-    let after = SessionsQuery { after: Some("x".to_owned()), limit: None };
+    let after = SessionsQuery { after: Some("x".to_owned()), ..SessionsQuery::default() };
     notes.note("sessions invalid", callers.sessions(after).await);
     notes.note("session_result", callers.session_result(session).await);
     notes.note("stop_session", callers.stop_session(session).await);
@@ -149,7 +149,10 @@ async fn scenario(callers: &dyn CallerApi, runners: &dyn RunnerApi) -> Vec<Strin
     notes.note("follow too far", callers.follow(session, 99).await.map(|_| ()));
     notes.note(
         "stats",
-        callers.stats(StatsQuery { agent: Some("writer".to_owned()) }).await.map(|rows| rows.len()),
+        callers
+            .stats(StatsQuery { agent: Some("writer".to_owned()), ..StatsQuery::default() })
+            .await
+            .map(|rows| rows.len()),
     );
     notes.note("runners", callers.runners().await.map(|runners| runners.len()));
     notes.note("backends", callers.backends().await);

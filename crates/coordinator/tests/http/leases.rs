@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use slipform_api::RunRequest;
 use slipform_coordinator::{AppOptions, Retention, Sweeper, SweeperOptions};
-use slipform_store::Page;
+use slipform_store::{Page, SessionFilter};
 use slipform_testkit::{TestServer, TestStore, execute, wait_until_async};
 
 use crate::support::{Requests as _, started};
@@ -40,7 +40,7 @@ async fn sweeper_deletes_old_sessions_until_none_is_left() {
     let sweeper = Sweeper::new(server.app.clone(), SweeperOptions { retention, ..SweeperOptions::default() });
     let sweeping = tokio::spawn(sweeper.run());
     wait_until_async("all old sessions are deleted", async || {
-        store.store.sessions(None, Page::default()).await.unwrap().items.is_empty()
+        store.store.sessions(SessionFilter::default(), Page::default()).await.unwrap().items.is_empty()
     })
     .await;
     sweeping.abort();

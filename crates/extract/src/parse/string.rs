@@ -118,6 +118,7 @@ impl Parser<'_> {
     /// Parses a string at its opening quote.
     pub(super) fn string(&mut self, quote: Quote, role: Role) -> Result<String, Failure> {
         self.evidence.quoted += 1;
+        let (start, listed) = (self.at, self.repairs.spans.len());
         let content = match quote {
             Quote::Triple(mark) => self.triple(mark),
             Quote::Double => {
@@ -135,6 +136,10 @@ impl Parser<'_> {
                 self.delimited(quote, role)?
             }
         };
+        // Repairs inside a string concern the whole string unless they name a part.
+        let end = self.at;
+        let inside = self.repairs.spans.iter_mut().skip(listed);
+        inside.filter(|span| span.start == span.end).for_each(|span| *span = start..end);
         Ok(content)
     }
 

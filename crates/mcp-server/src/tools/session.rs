@@ -245,7 +245,7 @@ impl Sessions<'_> {
 
     async fn list(&self, arguments: Value) -> Outcome {
         let ListArguments { limit, after } = parse(arguments)?;
-        let page = self.api.sessions(SessionsQuery { after, limit }).await?;
+        let page = self.api.sessions(SessionsQuery { after, limit, ..SessionsQuery::default() }).await?;
         let shown = page.sessions.iter().filter(|session| self.server.options().shows(&session.agent_name));
         let sessions: Vec<Value> = shown
             .map(|session| {

@@ -72,7 +72,7 @@ async fn store_outcome(
     appends: Option<i64>,
 ) -> Result<(), Error> {
     let (mut ended, mut error, mut retries, mut last_receipt) = (RunStatus::Failed, None, None, None);
-    let (mut is_reported_error, mut summary) = (false, None);
+    let (mut is_reported_error, mut summary, mut error_type) = (false, None, None);
     for body in bodies {
         match body {
             EventBody::Result { receipt, result_data, .. } => {
@@ -85,6 +85,7 @@ async fn store_outcome(
                 retries = failure.as_ref().map(|error| error.retry_count);
                 error = failure.as_ref().map(to_json).transpose()?;
                 summary = failure.as_deref().map(summary_of).transpose()?;
+                error_type = failure.as_ref().map(|error| error.kind.name());
             }
             _ => {}
         }
@@ -97,7 +98,8 @@ async fn store_outcome(
         "UPDATE runs SET status = $2, error = $3, retry_count = COALESCE($4, retry_count), end_seq = $5, finished_at = {now},
             available_at = NULL, lease_until = NULL, runner_id = NULL, appends = COALESCE($6, appends),
             backend = COALESCE($7, backend), escalations = $8, missing_submits = $9, input_tokens = $10, output_tokens = $11,
-            model = COALESCE($12, model), is_reported_error = $13, error_summary = $14
+            model = COALESCE($12, model), is_reported_error = $13, error_summary = $14,
+            error_type = $15, repairs = $16
          WHERE run_id = $1",
         vec![
             run.as_str().into(),
@@ -114,6 +116,8 @@ async fn store_outcome(
             rung.map(|rung| rung.model.as_str()).into(),
             i64::from(is_reported_error).into(),
             summary.as_deref().into(),
+            error_type.into(),
+            count(|receipt| receipt.repairs.len() as u64).into(),
         ],
     )])
     .await

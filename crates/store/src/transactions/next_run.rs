@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use slipform_types::{Blueprint, Callback, Contract, EventBody, ExecutionMode, RunId, RunOverrides, RunType, SessionId};
+use slipform_types::{
+    Blueprint, Callback, Contract, EventBody, ExecutionMode, RunId, RunOverrides, RunType, SessionId,
+};
 
 use super::encoding::{from_json, to_json};
 use super::journal::ModelReplies;
@@ -141,7 +143,9 @@ async fn start_to_continue(
     let params = [session.as_str().into(), run.map(RunId::as_str).into()];
     let body = tx.query_one(sql, &params).await?.map(|mut row| row.text()).transpose()?;
     match body.as_deref().map(from_json).transpose()? {
-        Some(EventBody::RunStart { blueprint, contract, overrides, .. }) => Ok((blueprint, contract, overrides)),
+        Some(EventBody::RunStart { blueprint, contract, overrides, .. }) => {
+            Ok((blueprint, contract, overrides))
+        }
         _ => Err(Error::Damaged(format!("the run to continue in session {session} has no `run_start`"))),
     }
 }

@@ -1,7 +1,7 @@
 //! Reads and lists runs.
 
 use serde_json::Value;
-use slipform_types::{EventKind, RunId, RunStatus, SessionId, Tokens};
+use slipform_types::{EventKind, RunErrorType, RunId, RunStatus, RunVerdict, SessionId, Tokens};
 
 use super::encoding::{from_json, read_run_type, read_status};
 use super::journal;
@@ -12,14 +12,26 @@ use crate::tx::{Param, Row, Tx};
 /// Maximum number of items per page.
 const PAGE_MAX: usize = 500;
 
+/// How the result of a completed run with a contract was reached, as [`RunVerdict`] names it.
+macro_rules! verdict {
+    () => {
+        "CASE WHEN r.status = 'completed' AND r.max_retries IS NOT NULL THEN
+            CASE WHEN COALESCE(r.escalations, 0) > 0 THEN 'escalated' WHEN r.retry_count > 0 THEN 'retried'
+                WHEN COALESCE(r.repairs, 0) > 0 THEN 'repaired' ELSE 'first_pass' END
+         END"
+    };
+}
+
 /// Selects runs. The last column is the `run_start` event, which contains the contract.
 macro_rules! select_runs {
-    ($error:literal, $start:literal, $($conditions:literal),+) => {
+    ($error:literal, $start:literal, $($conditions:expr),+) => {
         concat!(
             "SELECT r.number, r.run_id, r.session_id, r.agent_name, r.type, r.status, ", $error, ", r.retry_count,
                 r.attempts, r.parent_run_id, r.created_by,
                 (SELECT created_by FROM sessions s WHERE s.session_id = r.session_id), r.backend, r.model, r.input_tokens, r.output_tokens, r.created_at, r.started_at,
-                r.finished_at, ",
+                r.finished_at, r.max_retries, COALESCE(r.repairs, 0), ",
+            verdict!(),
+            ", ",
             $start,
             " FROM runs r ",
             $($conditions),+
@@ -27,8 +39,9 @@ macro_rules! select_runs {
     };
 }
 
-/// Selects a page of runs without their contracts and texts. `$1` is the cursor, `$2` the limit, and `$3` to `$7` are
-/// session, agent, status, parent and owner; NULL disables a filter.
+/// Selects a page of runs without their contracts and texts. `$1` is the cursor, `$2` the limit, and `$3` to
+/// `$12` are session, agent, status, parent, owner, backend, type of error, verdict and the limits of the time of
+/// submission; NULL disables a filter.
 macro_rules! page_of_runs {
     ($condition:literal) => {
         select_runs!(
@@ -36,9 +49,13 @@ macro_rules! page_of_runs {
             "NULL",
             "WHERE r.number < $1 AND ",
             $condition,
-            " AND ($3 IS NULL OR r.session_id = $3) AND ($4 IS NULL OR r.agent_name = $4)
+            " AND ($10 IS NULL OR ",
+            verdict!(),
+            " = $10) AND ($3 IS NULL OR r.session_id = $3) AND ($4 IS NULL OR r.agent_name = $4)
               AND ($5 IS NULL OR r.status = $5) AND ($6 IS NULL OR r.parent_run_id = $6)
               AND ($7 IS NULL OR r.session_id IN (SELECT s.session_id FROM sessions s WHERE s.created_by = $7))
+              AND ($8 IS NULL OR r.backend = $8) AND ($9 IS NULL OR r.error_type = $9)
+              AND ($11 IS NULL OR r.created_at >= $11) AND ($12 IS NULL OR r.created_at < $12)
               ORDER BY r.number DESC LIMIT $2"
         )
     };
@@ -70,7 +87,7 @@ pub(crate) async fn list(tx: &mut Tx, filter: &RunFilter, page: &Page) -> Result
         (None, None, None, None) => page_of_runs!("1 = 1"),
     };
     let (before, limit) = bounds(page);
-    let params: [Param<'_>; 7] = [
+    let params: [Param<'_>; 12] = [
         before.into(),
         (limit + 1).into(),
         session.into(),
@@ -78,6 +95,11 @@ pub(crate) async fn list(tx: &mut Tx, filter: &RunFilter, page: &Page) -> Result
         status.into(),
         parent.into(),
         filter.owner.as_deref().into(),
+        filter.backend.as_deref().into(),
+        filter.error_type.map(RunErrorType::name).into(),
+        filter.verdict.map(RunVerdict::name).into(),
+        filter.created_after.into(),
+        filter.created_before.into(),
     ];
     let rows = tx.query(sql, &params).await?;
     let found = rows.into_iter().map(record).collect::<Result<Vec<_>, _>>()?;
@@ -121,6 +143,9 @@ fn record(mut row: Row) -> Result<(i64, RunRecord), Error> {
         created_at: row.integer()?,
         started_at: row.optional_integer()?,
         finished_at: row.optional_integer()?,
+        max_retries: row.optional_integer()?,
+        repairs: row.integer()?,
+        verdict: row.optional_text()?.as_deref().and_then(RunVerdict::named),
         contract: row.optional_text()?.as_deref().map(contract).transpose()?.flatten(),
     };
     Ok((number, record))

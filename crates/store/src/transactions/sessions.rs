@@ -1,15 +1,15 @@
 //! Reads and lists sessions.
 
-use slipform_types::SessionId;
+use slipform_types::{RunStatus, SessionId};
 
 use super::encoding::read_status;
 use super::runs::{bounds, listed};
 use crate::error::Error;
-use crate::record::{Listed, Page, SessionRecord};
-use crate::tx::{Row, Tx};
+use crate::record::{Listed, Page, SessionFilter, SessionRecord};
+use crate::tx::{Param, Row, Tx};
 
 macro_rules! select_sessions {
-    ($conditions:literal) => {
+    ($conditions:expr) => {
         concat!(
             "SELECT s.number, s.session_id, s.agent_name, s.parent_session_id,
                 (SELECT string_agg(c.session_id, ',' ORDER BY c.number) FROM sessions c
@@ -28,25 +28,44 @@ pub(crate) async fn one(tx: &mut Tx, session: &SessionId) -> Result<Option<Sessi
     Ok(row.map(record).transpose()?.map(|(_, record)| record))
 }
 
-/// Lists sessions, newest first; with an owner, only those of that API token.
+/// Selects a page of sessions. `$1` is the cursor, `$2` the limit, and `$3` to `$6` are owner, agent, status and parent;
+/// NULL disables a filter.
+macro_rules! page_of_sessions {
+    ($condition:literal) => {
+        select_sessions!(concat!(
+            "WHERE s.number < $1 AND ",
+            $condition,
+            " AND ($3 IS NULL OR s.created_by = $3) AND ($4 IS NULL OR s.agent_name = $4)
+              AND ($5 IS NULL OR r.status = $5) AND ($6 IS NULL OR s.parent_session_id = $6)
+              ORDER BY s.number DESC LIMIT $2"
+        ))
+    };
+}
+
+/// Lists sessions, newest first.
 pub(crate) async fn list(
     tx: &mut Tx,
-    owner: Option<&str>,
+    filter: &SessionFilter,
     page: &Page,
 ) -> Result<Listed<SessionRecord>, Error> {
     let (before, limit) = bounds(page);
-    let bounds = [before.into(), (limit + 1).into()];
-    let rows = match owner {
-        Some(owner) => {
-            let sql =
-                select_sessions!("WHERE s.number < $1 AND s.created_by = $3 ORDER BY s.number DESC LIMIT $2");
-            tx.query(sql, &[bounds[0], bounds[1], owner.into()]).await?
-        }
-        None => {
-            let sql = select_sessions!("WHERE s.number < $1 ORDER BY s.number DESC LIMIT $2");
-            tx.query(sql, &bounds).await?
-        }
+    let owner = filter.owner.as_deref();
+    let parent = filter.parent_session_id.as_ref().map(SessionId::as_str);
+    // Names the most selective index; the optional conditions alone would make the database scan the table.
+    let sql = match (parent, owner) {
+        (Some(_), _) => page_of_sessions!("s.parent_session_id = $6"),
+        (None, Some(_)) => page_of_sessions!("s.created_by = $3"),
+        (None, None) => page_of_sessions!("1 = 1"),
     };
+    let params: [Param<'_>; 6] = [
+        before.into(),
+        (limit + 1).into(),
+        owner.into(),
+        filter.agent_name.as_deref().into(),
+        filter.status.map(RunStatus::name).into(),
+        parent.into(),
+    ];
+    let rows = tx.query(sql, &params).await?;
     let found = rows.into_iter().map(record).collect::<Result<Vec<_>, _>>()?;
     Ok(listed(found, limit))
 }

@@ -1,11 +1,11 @@
 //! Statistics of ended runs.
 
 use crate::error::Error;
-use crate::record::{AgentStats, StatsFilter};
-use crate::tx::{Row, Tx};
+use crate::record::{AgentStats, FailedValidation, IntervalStats, Millis, StatsFilter};
+use crate::tx::{Param, Row, Tx};
 
 /// Statistics per agent, backend and model. `$1` is an agent name and `$2` a timestamp, `$3` the
-/// API token that the sessions belong to; NULL disables a filter.
+/// API token that the sessions belong to, `$4` a timestamp; NULL disables a filter.
 ///
 /// Percentiles use the nearest rank: the shortest duration that at least that share of runs does not exceed.
 /// Runs that ended without a claim have no duration and sort last.
@@ -17,6 +17,7 @@ const STATS: &str = "WITH ended AS (
             COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0) AS tokens, finished_at - started_at AS duration
         FROM runs
         WHERE finished_at IS NOT NULL AND ($1 IS NULL OR agent_name = $1) AND ($2 IS NULL OR finished_at >= $2)
+            AND ($4 IS NULL OR finished_at < $4)
             AND ($3 IS NULL OR session_id IN (SELECT s.session_id FROM sessions s WHERE s.created_by = $3))
      ), ranked AS (
         SELECT ended.*, count(duration) OVER (PARTITION BY agent_name, backend, model) AS measured,
@@ -35,8 +36,76 @@ const STATS: &str = "WITH ended AS (
 
 /// Returns statistics per agent, backend and model.
 pub(crate) async fn agent_stats(tx: &mut Tx, filter: &StatsFilter) -> Result<Vec<AgentStats>, Error> {
-    let params = [filter.agent_name.as_deref().into(), filter.since.into(), filter.owner.as_deref().into()];
-    let rows = tx.query(STATS, &params).await?;
+    let rows = tx.query(STATS, &params(filter)).await?;
+    rows.into_iter().map(read).collect()
+}
+
+fn params(filter: &StatsFilter) -> [Param<'_>; 4] {
+    [
+        filter.agent_name.as_deref().into(),
+        filter.since.into(),
+        filter.owner.as_deref().into(),
+        filter.until.into(),
+    ]
+}
+
+/// Returns the time of the database's clock.
+pub(crate) async fn now(tx: &mut Tx) -> Result<Millis, Error> {
+    let row = tx.query_one("SELECT {now}", &[]).await?;
+    row.map(|mut row| row.integer()).transpose().map(Option::unwrap_or_default)
+}
+
+/// Figures per interval of `$5` milliseconds. The other parameters are those of [`STATS`].
+const TIMELINE: &str = "SELECT finished_at / $5 * $5, count(*),
+        CAST(sum(CASE WHEN status = 'completed' THEN 1 - COALESCE(is_reported_error, 0) ELSE 0 END) AS BIGINT),
+        CAST(sum(CASE WHEN status = 'failed' THEN 1 ELSE 0 END) AS BIGINT),
+        CAST(sum(CASE WHEN status = 'completed' AND COALESCE(is_reported_error, 0) = 0 AND retry_count = 0
+            AND COALESCE(escalations, 0) = 0 THEN 1 ELSE 0 END) AS BIGINT),
+        CAST(sum(retry_count) AS BIGINT), CAST(sum(COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0)) AS BIGINT)
+     FROM runs
+     WHERE finished_at IS NOT NULL AND ($1 IS NULL OR agent_name = $1) AND ($2 IS NULL OR finished_at >= $2)
+        AND ($4 IS NULL OR finished_at < $4)
+        AND ($3 IS NULL OR session_id IN (SELECT s.session_id FROM sessions s WHERE s.created_by = $3))
+     GROUP BY 1 ORDER BY 1";
+
+/// Returns figures per interval, oldest first, without intervals in which no run ended.
+pub(crate) async fn timeline(
+    tx: &mut Tx,
+    filter: &StatsFilter,
+    interval: Millis,
+) -> Result<Vec<IntervalStats>, Error> {
+    let [agent, since, owner, until] = params(filter);
+    let rows = tx.query(TIMELINE, &[agent, since, owner, until, interval.into()]).await?;
+    let read = |mut row: Row| {
+        Ok(IntervalStats {
+            start: row.integer()?,
+            runs: row.integer()?,
+            completed: row.integer()?,
+            failed: row.integer()?,
+            first_pass: row.integer()?,
+            retries: row.integer()?,
+            tokens: row.integer()?,
+        })
+    };
+    rows.into_iter().map(read).collect()
+}
+
+/// The newest violations. `$5` is their number; the other parameters are those of [`STATS`].
+const FAILED_VALIDATIONS: &str = "SELECT e.body, r.backend FROM events e JOIN runs r ON r.run_id = e.run_id
+     WHERE e.kind = 'validation_failed' AND ($1 IS NULL OR r.agent_name = $1) AND ($2 IS NULL OR e.at >= $2)
+        AND ($4 IS NULL OR e.at < $4)
+        AND ($3 IS NULL OR r.session_id IN (SELECT s.session_id FROM sessions s WHERE s.created_by = $3))
+     ORDER BY e.at DESC LIMIT $5";
+
+/// Returns the newest `validation_failed` events.
+pub(crate) async fn failed_validations(
+    tx: &mut Tx,
+    filter: &StatsFilter,
+    limit: i64,
+) -> Result<Vec<FailedValidation>, Error> {
+    let [agent, since, owner, until] = params(filter);
+    let rows = tx.query(FAILED_VALIDATIONS, &[agent, since, owner, until, limit.into()]).await?;
+    let read = |mut row: Row| Ok(FailedValidation { body: row.text()?, backend: row.optional_text()? });
     rows.into_iter().map(read).collect()
 }
 

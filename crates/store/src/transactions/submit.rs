@@ -221,8 +221,8 @@ fn insert_run<'a>(
     session: &'a SessionId,
     activation: Activation<'a>,
 ) -> Result<BoundStatement<'a>, Error> {
-    let run_type = match &new.start {
-        EventBody::RunStart { run_type, .. } => *run_type,
+    let (run_type, contract) = match &new.start {
+        EventBody::RunStart { run_type, contract, .. } => (*run_type, contract),
         _ => return Err(Error::Unsuitable("the first event of a run must be `run_start`".to_owned())),
     };
     let (start, start_seq) = match activation {
@@ -231,9 +231,9 @@ fn insert_run<'a>(
     };
     let call = new.parent.as_ref().and_then(|parent| parent.call.as_ref());
     let sql = "INSERT INTO runs (run_id, session_id, agent_name, type, status, mode, parent_session_id, parent_run_id,
-            parent_call_id, start, start_seq, timeout_ms, pinned_to, continues_run_id, created_by,
+            parent_call_id, start, start_seq, timeout_ms, pinned_to, continues_run_id, created_by, max_retries,
             created_at, available_at, deadline_at)
-         VALUES ($1, $2, $3, $4, 'pending', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, {now},
+         VALUES ($1, $2, $3, $4, 'pending', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, {now},
             CASE WHEN $10 IS NULL THEN NULL ELSE {now} END, (SELECT deadline_at FROM runs WHERE run_id = $7))";
     let params = vec![
         new.run_id.as_str().into(),
@@ -250,6 +250,7 @@ fn insert_run<'a>(
         new.pinned_to.as_deref().into(),
         new.continues.as_ref().map(RunId::as_str).into(),
         new.created_by.as_deref().into(),
+        contract.as_ref().map(|contract| i64::from(contract.options.max_retries)).into(),
     ];
     Ok((sql, params))
 }

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use slipform_store::{Append, ClaimRequest, Claimed, Fence, Page, RunFilter, Store, SweepLimits};
+use slipform_store::{
+    Append, ClaimRequest, Claimed, Fence, Page, RunFilter, SessionFilter, Store, SweepLimits,
+};
 use slipform_testkit::wait_until_async;
 use slipform_types::ExecutionMode;
 use tokio::sync::watch;
@@ -153,7 +155,7 @@ async fn assert_each_ended_once(store: &Store) {
     let mut after = None;
     let (mut active, mut ended) = (HashMap::new(), HashMap::new());
     loop {
-        let listed = store.sessions(None, Page { after, limit: 100 }).await.unwrap();
+        let listed = store.sessions(SessionFilter::default(), Page { after, limit: 100 }).await.unwrap();
         for session in &listed.items {
             for event in store.events(&session.session_id, 0, 10_000).await.unwrap().events {
                 let session = event.session_id.clone();

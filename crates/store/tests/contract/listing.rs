@@ -1,6 +1,8 @@
 //! Reading and listing runs and sessions.
 
-use slipform_store::{Error, NewRun, Page, RegistryKind, RunFilter, SessionTarget, StatsFilter};
+use slipform_store::{
+    Error, NewRun, Page, RegistryKind, RunFilter, SessionFilter, SessionTarget, StatsFilter,
+};
 use slipform_types::{EventBody, ExecutionMode, RunError, RunErrorType, RunStatus};
 
 use crate::support::{
@@ -49,10 +51,10 @@ pub(crate) async fn sessions_are_listed_with_their_children(test: &Fixture) {
     for agent in ["reader", "counter"] {
         children.push(test.delegate(&parent, agent, ExecutionMode::Sync).await.session_id);
     }
-    let listed = test.store.sessions(None, page(None, 2)).await.unwrap();
+    let listed = test.store.sessions(SessionFilter::default(), page(None, 2)).await.unwrap();
     let ids: Vec<_> = listed.items.iter().map(|session| &session.session_id).collect();
     assert_eq!(ids, [&children[1], &children[0]]);
-    let rest = test.store.sessions(None, page(listed.next, 2)).await.unwrap();
+    let rest = test.store.sessions(SessionFilter::default(), page(listed.next, 2)).await.unwrap();
     assert_eq!((rest.items.len(), rest.next), (1, None));
     assert_eq!((&rest.items[0].session_id, &rest.items[0].children), (&first.session_id, &children));
     assert_eq!(rest.items[0].status, RunStatus::Claimed);
@@ -114,6 +116,10 @@ pub(crate) async fn unknown_ids_return_nothing(test: &Fixture) {
     assert!(listed.items.is_empty() && listed.next.is_none());
 }
 
+fn owned(owner: &str) -> SessionFilter {
+    SessionFilter { owner: Some(owner.to_owned()), ..SessionFilter::default() }
+}
+
 pub(crate) async fn lists_can_be_limited_to_sessions_of_one_token(test: &Fixture) {
     let by = |creator: &str| NewRun { created_by: Some(creator.to_owned()), ..task("writer") };
     let mine = test.store.submit(by("tok_mine")).await.unwrap().unwrap();
@@ -128,7 +134,7 @@ pub(crate) async fn lists_can_be_limited_to_sessions_of_one_token(test: &Fixture
     let listed = async |owner: &str| {
         let filter = RunFilter { owner: Some(owner.to_owned()), ..RunFilter::default() };
         let runs = test.store.runs(filter, page(None, 10)).await.unwrap().items;
-        let sessions = test.store.sessions(Some(owner), page(None, 10)).await.unwrap().items;
+        let sessions = test.store.sessions(owned(owner), page(None, 10)).await.unwrap().items;
         let runs: Vec<_> = runs.into_iter().map(|run| (run.run_id, run.created_by, run.owner)).collect();
         (runs, sessions.into_iter().map(|session| session.session_id).collect::<Vec<_>>())
     };

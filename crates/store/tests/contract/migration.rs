@@ -55,7 +55,7 @@ async fn assert_migrated(test: &Fixture) {
         ..AgentStats::default()
     };
     assert_eq!(test.store.agent_stats(StatsFilter::default()).await.unwrap(), [counted]);
-    let since = StatsFilter { agent_name: None, since: Some(1_018), owner: None };
+    let since = StatsFilter { since: Some(1_018), ..StatsFilter::default() };
     let late = test.store.agent_stats(since).await.unwrap();
     assert_eq!((late[0].runs, late[0].p50_ms, late[0].p95_ms), (4, Some(19), Some(20)));
     let session = "ses_000000000001".parse().unwrap();

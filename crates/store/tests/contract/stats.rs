@@ -90,10 +90,10 @@ pub(crate) async fn stats_are_grouped_by_agent_and_backend(test: &Fixture) {
         row("writer", "small", [2, 1, 1, 1, 2, 0, 30]),
     ];
     assert_eq!(stats(test, StatsFilter::default()).await, all);
-    let of = |agent: &str| StatsFilter { agent_name: Some(agent.to_owned()), since: None, owner: None };
+    let of = |agent: &str| StatsFilter { agent_name: Some(agent.to_owned()), ..StatsFilter::default() };
     assert_eq!(stats(test, of("writer")).await, all[1..]);
     assert!(stats(test, of("unknown")).await.is_empty());
-    let since = |since| StatsFilter { agent_name: None, since: Some(since), owner: None };
+    let since = |since| StatsFilter { since: Some(since), ..StatsFilter::default() };
     assert_eq!(stats(test, since(1)).await, all);
     assert!(stats(test, since(i64::MAX)).await.is_empty());
 }

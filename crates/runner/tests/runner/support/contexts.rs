@@ -13,8 +13,8 @@ use slipform_runner::{
 use slipform_testkit::ScriptedServer;
 use slipform_tools::Toolbox;
 use slipform_types::{
-    AgentCard, BackendKind, Blueprint, Capabilities, Contract, OptionsPatch, Outcome, RunId, RunOverrides, RunType,
-    SessionId, StructuredOutput, TierBackend,
+    AgentCard, BackendKind, Blueprint, Capabilities, Contract, OptionsPatch, Outcome, RunId, RunOverrides,
+    RunType, SessionId, StructuredOutput, TierBackend,
 };
 use tokio::sync::OnceCell;
 

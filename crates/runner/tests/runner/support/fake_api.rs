@@ -11,7 +11,9 @@ use slipform_api::{
     EncodedAssignment, Error, Heartbeat, HeartbeatAnswer, JournalPage, JournalRequest, LeaveRequest,
     RegisterRequest, Registered, RunnerApi,
 };
-use slipform_types::{AgentCard, Blueprint, Contract, Event, EventBody, RunId, RunOverrides, RunType, SessionId};
+use slipform_types::{
+    AgentCard, Blueprint, Contract, Event, EventBody, RunId, RunOverrides, RunType, SessionId,
+};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
