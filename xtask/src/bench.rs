@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use crate::shell::{self, command, exists, root};
-use crate::{python, weights};
+use crate::{python, ui, weights};
 
 /// The extraction peers. All versions are exact, so that figures stay comparable and a new release breaks nothing.
 const JSON_REPAIR: &str = "json_repair==0.64.2";
@@ -44,9 +44,10 @@ pub(crate) fn run(name: &str, rest: &[String]) -> Result<()> {
         "grammar" => grammar(rest),
         "embedded" => embedded(rest),
         "queue" => queue(rest),
+        "ui" => ui(rest),
         other => {
             bail!(
-                "benchmark `{other}` not found; use extract, conformance, correction, overhead, grammar, embedded or queue"
+                "benchmark `{other}` not found; use extract, conformance, correction, overhead, grammar, embedded, queue or ui"
             )
         }
     }
@@ -105,6 +106,16 @@ fn embedded(rest: &[String]) -> Result<()> {
     let mut bench = command("cargo", &arguments);
     bench.args(features).args(["--", "embedded"]).arg(model).arg(python);
     shell::run("bench embedded", &mut bench)
+}
+
+/// Measures the screens of the dashboard in Chromium beside the API's answers.
+fn ui(rest: &[String]) -> Result<()> {
+    ui::build()?;
+    shell::run(
+        "building slipform",
+        &mut command("cargo", &["build", "--release", "--quiet", "--package", "slipform"]),
+    )?;
+    ui::bench(&root().join("target/release/slipform"), rest)
 }
 
 /// Runs a benchmark without peers.

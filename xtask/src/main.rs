@@ -6,7 +6,7 @@
 //! - `test`: everything that CI runs. `tidy`: rules that the compiler does not know. `demo`: an agent on the embedded model. `bench`: the benchmarks.
 //!   `torture`: random kills under load.
 //! - `ui`: builds the dashboard. `install`: builds and installs the command with it.
-//! - `postgres`, `python`, `mcp`, `weights`: install or start the dependencies.
+//! - `debian`, `postgres`, `python`, `mcp`, `weights`: install or start the dependencies.
 //! - `shell`: runs other programs from the repository root.
 //!
 //! Not in this crate: the benchmarks (`benches/`) and the fault tests (`crates/cli/tests/faults`).
@@ -17,6 +17,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
 
 mod bench;
+mod debian;
 mod demo;
 mod mcp;
 mod postgres;
@@ -38,7 +39,7 @@ usage: cargo xtask COMMAND
   demo           run an agent on the embedded model with a sample ticket
   ui             build the dashboard, which the next build of slipform embeds
   install        build slipform with the dashboard and install it with cargo
-  bench [NAME]   run a benchmark: extract (default), conformance, correction, overhead, grammar, embedded, queue
+  bench [NAME]   run a benchmark: extract (default), conformance, correction, overhead, grammar, embedded, queue, ui
   torture [--kills N] [--store sqlite|postgres] [--seed S]
                  kill coordinators and runners at random times under load [default: 500 kills on each store]";
 

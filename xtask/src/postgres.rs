@@ -5,9 +5,10 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
-use crate::shell::{self, command, exists};
+use crate::debian::{self, is_root};
+use crate::shell::{self, command};
 
 /// The folder in which Debian and its derivatives install the server's programs, outside the `PATH`.
 const FOLDERS: &str = "/usr/lib/postgresql";
@@ -25,7 +26,7 @@ impl Server {
         let programs = match programs() {
             Some(programs) => programs,
             None => {
-                install()?;
+                debian::install("PostgreSQL", &["postgresql", "postgresql-contrib"])?;
                 programs().context("initdb and pg_ctl not found after the installation of PostgreSQL")?
             }
         };
@@ -105,22 +106,4 @@ fn programs() -> Option<PathBuf> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     folders.extend(std::env::split_paths(&paths));
     folders.into_iter().find(|folder| folder.join("initdb").exists() && folder.join("pg_ctl").exists())
-}
-
-fn install() -> Result<()> {
-    if !exists("apt-get") {
-        bail!("PostgreSQL (initdb, pg_ctl) not found; install it with your package manager");
-    }
-    let prefix: &[&str] = if is_root() { &[] } else { &["sudo"] };
-    let run = |name: &str, arguments: &[&str]| {
-        let invocation: Vec<&str> = prefix.iter().copied().chain(arguments.iter().copied()).collect();
-        shell::run(name, command(invocation[0], &invocation[1..]).env("DEBIAN_FRONTEND", "noninteractive"))
-    };
-    run("updating package lists", &["apt-get", "update", "-qq"])?;
-    run("installing PostgreSQL", &["apt-get", "install", "-qq", "-y", "postgresql", "postgresql-contrib"])
-}
-
-fn is_root() -> bool {
-    let user = Command::new("id").arg("-u").output();
-    user.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }

@@ -22,6 +22,7 @@ fn run_all() -> Result<()> {
         &mut command("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
     )?;
     ui::build()?;
+    ui::check()?;
     shell::run("building slipform", &mut command("cargo", &["build", "--quiet", "--package", "slipform"]))?;
     let weights = weights::pull(&root().join("target/debug/slipform"))?;
     let python = mcp::install()?;
@@ -38,6 +39,7 @@ fn run_all() -> Result<()> {
         .env("SLIPFORM_TEST_POSTGRES_BIN", database.programs());
     shell::run("tests", &mut tests)?;
     shell::run("command tests against a server", &mut commands_against_a_server())?;
+    ui::test_in_browser(&root().join("target/debug/slipform"), &database.url())?;
     drop(database);
     let mut documentation = command("cargo", &["doc", "--workspace", "--no-deps", "--quiet"]);
     shell::run("documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;

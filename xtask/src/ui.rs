@@ -5,12 +5,16 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
+use crate::debian;
 use crate::shell::{self, command, exists, root};
 
 /// The oldest Node.js that builds the dashboard.
 const NODE_MAJOR_MIN: u32 = 20;
+
+/// The browser of the tests, whose major version the pinned Playwright supports.
+const CHROMIUM: &str = "chromium";
 
 /// Folders of the dashboard that are not its source.
 const OTHER_FOLDERS: [&str; 3] = ["node_modules", "dist", "test-results"];
@@ -41,7 +45,7 @@ pub(crate) fn build() -> Result<()> {
 }
 
 /// Installs the packages that `package-lock.json` names, unless they are installed.
-pub(crate) fn install(folder: &Path) -> Result<()> {
+fn install(folder: &Path) -> Result<()> {
     let (marker, lock) = (folder.join("node_modules/.installed"), folder.join("package-lock.json"));
     let wanted = fs::read(&lock).with_context(|| format!("cannot read {}", lock.display()))?;
     if fs::read(&marker).is_ok_and(|installed| installed == wanted) {
@@ -53,8 +57,50 @@ pub(crate) fn install(folder: &Path) -> Result<()> {
     fs::write(marker, wanted).context("cannot mark the packages as installed")
 }
 
+/// Checks the types and the pure logic of the dashboard.
+pub(crate) fn check() -> Result<()> {
+    let folder = root().join("dashboard");
+    require_node()?;
+    install(&folder)?;
+    for (name, script) in [("types of the dashboard", "check"), ("logic of the dashboard", "test")] {
+        shell::run(name, command("npm", &["run", "--silent", script]).current_dir(&folder))?;
+    }
+    Ok(())
+}
+
+/// Uses the dashboard of a built `slipform` in Chromium, and writes a picture of every screen to `target/screenshots`.
+pub(crate) fn test_in_browser(slipform: &Path, database: &str) -> Result<()> {
+    let folder = root().join("dashboard");
+    require_node()?;
+    require_chromium()?;
+    let mut tests = command("npm", &["run", "--silent", "e2e"]);
+    tests.current_dir(&folder).env("SLIPFORM_BIN", slipform).env("SLIPFORM_TEST_POSTGRES", database);
+    tests.env("SLIPFORM_SCREENSHOTS", root().join("target/screenshots"));
+    shell::run("dashboard in Chromium", &mut tests)
+}
+
+/// Measures the screens of the dashboard of a built `slipform`.
+pub(crate) fn bench(slipform: &Path, rest: &[String]) -> Result<()> {
+    require_node()?;
+    require_chromium()?;
+    let mut bench = command("node", &["scripts/bench.mjs"]);
+    bench.args(rest).current_dir(root().join("dashboard")).env("SLIPFORM_BIN", slipform);
+    shell::run("bench ui", &mut bench)
+}
+
+fn require_chromium() -> Result<()> {
+    if exists(CHROMIUM) { Ok(()) } else { debian::install("Chromium", &["chromium"]) }
+}
+
+fn require_node() -> Result<()> {
+    if !has_node() {
+        bail!("Node.js {NODE_MAJOR_MIN} or later and npm not found; the tests of the dashboard need them");
+    }
+    Ok(())
+}
+
 /// Returns whether Node.js and npm can build the dashboard.
-pub(crate) fn has_node() -> bool {
+fn has_node() -> bool {
     let version = command("node", &["--version"]).output().ok().filter(|output| output.status.success());
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let major = version.and_then(|text| text.trim_start_matches('v').split('.').next()?.parse().ok());

@@ -49,7 +49,7 @@ fn locate_within(text: &str, extraction: &Extraction, mode: Mode) -> Option<Loca
         let moved = |range: Range<usize>| range.start + offset..range.end + offset;
         let places = inside.iter().enumerate().map(|(index, repair)| {
             let span = document.repairs.spans.get(index);
-            place(repair, span, &values).map(moved)
+            place(repair, span, &values).map(|place| comma(part, repair, place)).map(moved)
         });
         return Some(Location {
             document: Some(moved(*start..document.end)),
@@ -71,9 +71,10 @@ fn place(
     span: Option<&Range<usize>>,
     values: &HashMap<String, Range<usize>>,
 ) -> Option<Range<usize>> {
-    let is_addition = matches!(
+    let is_between = matches!(
         repair.kind,
         RepairKind::CommaAdded
+            | RepairKind::CommaRemoved
             | RepairKind::ColonAdded
             | RepairKind::BracketAdded
             | RepairKind::QuoteAdded
@@ -81,8 +82,18 @@ fn place(
             | RepairKind::NullAdded
     );
     match span {
-        Some(span) if is_addition || !span.is_empty() => Some(span.clone()),
+        Some(span) if is_between || !span.is_empty() => Some(span.clone()),
         _ => values.get(&repair.pointer).or(span).cloned(),
+    }
+}
+
+/// Returns the place of a comma that was removed, which is noticed at what follows it.
+fn comma(text: &str, repair: &Repair, place: Range<usize>) -> Range<usize> {
+    let (before, rest) = text.split_at_checked(place.start).unwrap_or_default();
+    let at = if rest.starts_with(',') { Some(place.start) } else { before.rfind(',') };
+    match at.filter(|_| repair.kind == RepairKind::CommaRemoved) {
+        Some(at) => at..at + 1,
+        None => place,
     }
 }
 
@@ -115,9 +126,9 @@ mod tests {
             "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
             "required": ["name", "age"],
         });
-        let text = "Grüße! ```json\n{name: 'Ada', \"age\": \"36\", // years\n}\n``` Bye.";
+        let text = "Grüße! ```json\n{name: 'Ada', \"age\": \"36\" , // years\n}\n``` Bye.";
         let (document, repairs) = located(text, &schema);
-        assert_eq!(document, "{name: 'Ada', \"age\": \"36\", // years\n}");
+        assert_eq!(document, "{name: 'Ada', \"age\": \"36\" , // years\n}");
         let place = |kind: &str| {
             let found = repairs.iter().find(|(known, _)| known == kind);
             found.unwrap_or_else(|| panic!("{kind}: {repairs:?}")).1.clone()
@@ -126,6 +137,7 @@ mod tests {
         assert_eq!(place("quotes_changed").as_deref(), Some("'Ada'"));
         assert_eq!(place("number_read").as_deref(), Some("\"36\""));
         assert_eq!(place("comment_removed").as_deref(), Some("// years"));
+        assert_eq!(place("comma_removed").as_deref(), Some(","));
     }
 
     #[test]

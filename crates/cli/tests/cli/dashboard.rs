@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
-use slipform_testkit::{PostgresServer, ScriptedServer, Step};
+use slipform_testkit::{PostgresServer, ScriptedServer, Step, wait_until};
 
 use crate::support::{Project, REVIEWER, request, serve};
 
@@ -287,4 +287,33 @@ fn files_of_the_dashboard_have_a_strict_policy_and_a_version() {
     assert!(moved.starts_with("http/1.0 307") && moved.contains("location: /ui/"), "{moved}");
     assert!(fetch(&address, "/ui/", "Origin: http://other.example\r\n").starts_with("HTTP/1.0 403"));
     server.shut_down();
+}
+
+/// The number of recorded runs, with the children of two of them.
+const DEMO_RUNS: usize = 18 + 1 + 10;
+
+#[test]
+fn demo_has_runs_of_every_kind_and_leaves_the_folder_unchanged() {
+    let project = Project::new("dashboard-demo");
+    let (server, address) = serve(&project, &["--demo"]);
+    let listed = || get(&address, "/runs?limit=100")["runs"].as_array().unwrap().clone();
+    let is_ended = |run: &Value| ["completed", "failed"].contains(&run["status"].as_str().unwrap());
+    wait_until("the recorded runs have ended", || {
+        let runs = listed();
+        runs.len() == DEMO_RUNS && runs.iter().all(is_ended)
+    });
+    let count = |key: &str, value: &str| listed().iter().filter(|run| run[key] == value).count();
+    let verdicts =
+        ["first_pass", "repaired", "retried", "escalated"].map(|verdict| count("verdict", verdict));
+    assert_eq!((verdicts, count("status", "failed")), ([20, 2, 1, 1], 3), "{:?}", listed());
+    let errors: Vec<Value> = listed()
+        .iter()
+        .filter(|run| run["status"] == "failed")
+        .map(|run| run["error"]["type"].clone())
+        .collect();
+    assert_eq!(errors, ["empty_reply", "output_schema_validation_failed", "output_schema_validation_failed"]);
+    server.shut_down();
+    let left: Vec<_> =
+        std::fs::read_dir(&project.folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["agents"]);
 }
