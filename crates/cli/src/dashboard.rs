@@ -25,38 +25,42 @@ pub(crate) fn link(scheme: &str, address: SocketAddr, token: Option<&str>) -> Da
 }
 
 impl DashboardLink {
-    /// Returns the line that `slipform serve` prints. The token is for a person at a terminal, not for log files.
-    pub(crate) fn line(&self) -> String {
+    /// Prints the link. The token is for a person at a terminal, not for log files.
+    pub(crate) fn print(&self) {
+        match &self.token {
+            Some(token) if slipform_coordinator::has_dashboard() && output::is_terminal() => {
+                output::secret_line(&format!("slipform: dashboard at {}#token={token}", self.url));
+            }
+            _ => output::lines([self.line()]),
+        }
+    }
+
+    fn line(&self) -> String {
         let Self { url, token } = self;
         if !slipform_coordinator::has_dashboard() {
             return format!("slipform: {url} has no dashboard, because this binary was built without it");
         }
         match token {
             None => format!("slipform: dashboard at {url}"),
-            Some(_) if output::is_terminal() => format!("slipform: dashboard at {}", self.with_token()),
             Some(_) => format!(
                 "slipform: dashboard at {url}; it asks for a token, such as the one in .slipform/admin.token"
             ),
         }
     }
 
-    /// Opens the dashboard in the browser of this desktop.
+    /// Opens the dashboard in the browser of this desktop, without the token: other users can read command lines.
     pub(crate) fn open(&self) {
         let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
         let mut command = Command::new(program);
-        command.arg(self.with_token()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        if let Err(error) = command.spawn() {
-            output::lines([format!(
+        command.arg(&self.url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        match command.spawn() {
+            Ok(mut opened) => {
+                std::thread::spawn(move || opened.wait());
+            }
+            Err(error) => output::lines([format!(
                 "slipform: cannot open a browser with `{program}`: {error}; open {}",
                 self.url
-            )]);
-        }
-    }
-
-    fn with_token(&self) -> String {
-        match &self.token {
-            Some(token) => format!("{}#token={token}", self.url),
-            None => self.url.clone(),
+            )]),
         }
     }
 }
@@ -67,9 +71,9 @@ mod tests {
 
     #[test]
     fn link_names_an_address_that_browsers_reach() {
-        let url = |address: &str| link("http", address.parse().unwrap(), Some("sf_1")).with_token();
-        assert_eq!(url("0.0.0.0:80"), "http://127.0.0.1:80/ui/#token=sf_1");
-        assert_eq!(url("[::]:8765"), "http://[::1]:8765/ui/#token=sf_1");
-        assert_eq!(url("10.0.0.7:8765"), "http://10.0.0.7:8765/ui/#token=sf_1");
+        let url = |address: &str| link("http", address.parse().unwrap(), None).url;
+        assert_eq!(url("0.0.0.0:80"), "http://127.0.0.1:80/ui/");
+        assert_eq!(url("[::]:8765"), "http://[::1]:8765/ui/");
+        assert_eq!(url("10.0.0.7:8765"), "http://10.0.0.7:8765/ui/");
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use slipform_agents::placeholders::{FillContext, Filled, fill};
 use slipform_api::Assignment;
-use slipform_model::BackendConfig;
+use slipform_model::{Backend, BackendConfig, Call, CallFuture};
 use slipform_runner::{
     LadderRung, Prepared, ProjectPolicy, ResourceProvider, Resources, Secrets, Variables, program_positions,
     resolve_folder,
@@ -18,13 +18,11 @@ use slipform_types::{
     AgentType, BackendKind, Blueprint, RunId, RunOverrides, SessionId, TierBackend, WRITING_TOOLS,
 };
 
+use tokio::sync::Semaphore;
+
 use crate::backends::{self, Verdicts, environment};
 use crate::settings::Settings;
 use crate::{admin_token, output, secrets};
-
-/// The number of connected backends at which the connections are dropped, because callers may name any model. Runs in
-/// progress keep theirs.
-const CONNECTED_MAX: usize = 64;
 
 /// The resources that all runs of a project share.
 pub(crate) struct LocalResources {
@@ -36,16 +34,19 @@ pub(crate) struct LocalResources {
     secrets: Secrets,
     /// Variables of this process that agents must not name.
     private_variables: Vec<String>,
-    /// Connected backends by name and configured model. Runs share their connections, concurrency limits and loaded weights.
-    connected: tokio::sync::Mutex<HashMap<(String, Option<String>), LadderRung>>,
+    /// Connected backends by name. Runs share their connections, concurrency limits and loaded weights.
+    connected: tokio::sync::Mutex<HashMap<String, LadderRung>>,
+    /// Limits of concurrent calls to models that callers name, by backend.
+    model_limits: tokio::sync::Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 impl LocalResources {
     pub(crate) fn new(project: PathBuf, settings: Settings, backend: Option<String>) -> LocalResources {
         // `Settings::read` has installed the keys of backends.
         let secrets = secrets::known().with(admin_token::read(&project));
-        let (private_variables, connected) = (Vec::new(), tokio::sync::Mutex::default());
-        LocalResources { project, settings, backend, secrets, private_variables, connected }
+        let (connected, model_limits) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
+        let private_variables = Vec::new();
+        LocalResources { project, settings, backend, secrets, private_variables, connected, model_limits }
     }
 
     /// Refuses agents that name one of these variables: their programs must not see the database's password.
@@ -168,16 +169,18 @@ impl LocalResources {
     async fn ladder(&self, blueprint: &Blueprint, overrides: &RunOverrides) -> Result<Vec<LadderRung>> {
         let chosen = overrides.backend.as_ref().or(self.backend.as_ref());
         let chosen = chosen.map(|name| self.settings.backend(name)).transpose()?;
-        if let (Some(backend), None) = (chosen, &overrides.model) {
-            return Ok(vec![self.rung("default", backend).await?]);
+        match (chosen, &overrides.model) {
+            (Some(backend), None) => return Ok(vec![self.rung("default", backend).await?]),
+            (Some(backend), Some(model)) => return Ok(vec![self.rung_with_model(backend, model).await?]),
+            (None, _) => {}
         }
         let mut ladder = Vec::new();
         for tier in self.settings.ladder(blueprint)? {
+            let backend = self.settings.tier(&tier)?;
             if let Some(model) = &overrides.model {
-                let backend = chosen.map_or_else(|| self.settings.tier(&tier), Ok)?;
-                return Ok(vec![self.rung("default", &with_model(backend, model)?).await?]);
+                return Ok(vec![self.rung_with_model(backend, model).await?]);
             }
-            ladder.push(self.rung(&tier, self.settings.tier(&tier)?).await?);
+            ladder.push(self.rung(&tier, backend).await?);
         }
         Ok(ladder)
     }
@@ -185,23 +188,59 @@ impl LocalResources {
     /// Returns the backend of a tier as one rung of the escalation ladder, connected once.
     async fn rung(&self, tier: &str, config: &BackendConfig) -> Result<LadderRung> {
         let mut connected = self.connected.lock().await;
-        let key = (config.name.clone(), config.model.clone());
-        if let Some(rung) = connected.get(&key) {
+        if let Some(rung) = connected.get(&config.name) {
             let tier = TierBackend { tier: tier.to_owned(), ..rung.tier.clone() };
             return Ok(LadderRung { tier, ..rung.clone() });
         }
         let (config, backend) = backends::open(config).await?;
+        let rung = LadderRung { tier: self.tier(tier, &config), backend };
+        connected.insert(config.name, rung.clone());
+        Ok(rung)
+    }
+
+    /// Returns a backend with another model. Such connections are not kept, because callers may name any model; they share
+    /// the concurrency limit of their backend.
+    async fn rung_with_model(&self, backend: &BackendConfig, model: &str) -> Result<LadderRung> {
+        let limit = self
+            .model_limits
+            .lock()
+            .await
+            .entry(backend.name.clone())
+            .or_insert_with(|| Arc::new(Semaphore::new(backend.max_concurrency)))
+            .clone();
+        let (config, connected) = backends::open(&with_model(backend, model)?).await?;
+        let tier = self.tier("default", &config);
+        Ok(LadderRung { tier, backend: Arc::new(Limited { backend: connected, limit }) })
+    }
+
+    /// Returns a tier whose backend is known by its settings and its probe.
+    fn tier(&self, tier: &str, config: &BackendConfig) -> TierBackend {
         let verdicts = Verdicts::read(&self.project);
-        let verdict = verdicts.of(&config);
+        let verdict = verdicts.of(config);
         let capabilities = verdict.map(|verdict| verdict.capabilities).unwrap_or_default();
         let dialect = verdict.and_then(|verdict| verdict.dialect.as_deref()?.parse().ok());
-        let info = config.info(capabilities, dialect);
-        let rung = LadderRung { tier: TierBackend { tier: tier.to_owned(), backend: info }, backend };
-        if connected.len() >= CONNECTED_MAX {
-            connected.clear();
-        }
-        connected.insert(key, rung.clone());
-        Ok(rung)
+        TierBackend { tier: tier.to_owned(), backend: config.info(capabilities, dialect) }
+    }
+}
+
+/// A backend that shares a limit of concurrent calls with others.
+#[derive(Debug)]
+struct Limited {
+    backend: Arc<dyn Backend>,
+    limit: Arc<Semaphore>,
+}
+
+impl Backend for Limited {
+    fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
+        Box::pin(async move {
+            // Never closed.
+            let _place = self.limit.acquire().await;
+            self.backend.call(call).await
+        })
+    }
+
+    fn features(&self) -> &'static [&'static str] {
+        self.backend.features()
     }
 }
 

@@ -119,6 +119,11 @@ pub(crate) fn lines(lines: impl IntoIterator<Item = String>) {
     }
 }
 
+/// Prints a message that contains a secret, for the person at the terminal.
+pub(crate) fn secret_line(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", escape_controls(line));
+}
+
 /// Overwrites the last line of stderr, which must be a terminal.
 pub(crate) fn progress(text: &str) {
     let _ = write!(

@@ -112,7 +112,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
 /// Prints where the server and its dashboard are, and opens the dashboard if that is wanted.
 fn announce(arguments: &Serve, app: &App, database: &Database, url: &str, link: &DashboardLink) {
     output::lines(startup_lines(app, url, database, arguments.no_runner));
-    output::lines([link.line()]);
+    link.print();
     if arguments.open {
         link.open();
     }

@@ -36,6 +36,7 @@ use slipform_agents::contract::EnvironmentDefaults;
 use slipform_schema::Cache;
 use slipform_store::{Store, Swept};
 use slipform_types::{Event, Request, RunId};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::metrics::Metrics;
@@ -77,13 +78,13 @@ pub struct AppOptions {
     /// Takes the secrets that this process knows out of parameters and blueprints before they are stored. A coordinator without keys
     /// has none.
     pub redact: Option<fn(Value) -> Value>,
-    /// Derives the requests of a run's model calls from a session's journal, each with the `seq` of its reply. The engine
-    /// can, which the coordinator does not contain.
+    /// Derives the requests of a run's model calls from a session's journal, each with the `seq` of its reply, up to a
+    /// number of bytes. The engine can, which the coordinator does not contain.
     pub derive_requests: Option<DeriveRequests>,
 }
 
 /// See [`AppOptions::derive_requests`].
-pub type DeriveRequests = fn(&[Event], &RunId) -> Vec<(u64, Request)>;
+pub type DeriveRequests = fn(&[Event], &RunId, usize) -> Vec<(u64, Request)>;
 
 impl Default for AppOptions {
     fn default() -> Self {
@@ -115,6 +116,8 @@ struct Inner {
     schemas: Cache,
     /// Threads for compiling schemas and checking texts.
     check_pool: CheckPool,
+    /// Permits for lists of model calls.
+    call_lists: Semaphore,
     /// Threads for the same work of runners, so that many callers cannot delay them.
     runner_pool: CheckPool,
     /// The `run_start` data of claimed runs.
@@ -147,6 +150,7 @@ impl App {
                 options,
                 schemas,
                 check_pool: CheckPool::default(),
+                call_lists: Semaphore::new(calls::LISTS_MAX),
                 runner_pool: CheckPool::default(),
                 run_start_cache,
                 work_signal,

@@ -42,8 +42,12 @@ fn locate_within(text: &str, extraction: &Extraction, mode: Mode) -> Option<Loca
     let split = reasoning::split(text);
     for part in [split.answer, split.preamble, split.reasoning] {
         let found = scan(part, true, mode).found;
-        let is_it = |found: &&Found| is_source(&found.document, extraction, inside);
-        let Some(Found { document, start, .. }) = found.iter().find(is_it) else { continue };
+        let mut sources: Vec<&Found> =
+            found.iter().filter(|found| is_source(&found.document, extraction, inside)).collect();
+        if sources.len() > 1 {
+            sources.retain(|found| has_changed_value(&found.document, inside));
+        }
+        let [Found { document, start, .. }] = sources[..] else { continue };
         let values = parse::locate_values(part, *start, mode);
         let offset = part.as_ptr() as usize - text.as_ptr() as usize;
         let moved = |range: Range<usize>| range.start + offset..range.end + offset;
@@ -63,6 +67,14 @@ fn locate_within(text: &str, extraction: &Extraction, mode: Mode) -> Option<Loca
 fn is_source(document: &Document, extraction: &Extraction, inside: &[Repair]) -> bool {
     let by_parser = &document.repairs.list;
     inside.starts_with(by_parser) && (inside.len() > by_parser.len() || document.value == extraction.value)
+}
+
+/// Returns whether the first change that the parser did not make fits the document.
+fn has_changed_value(document: &Document, inside: &[Repair]) -> bool {
+    let changed = inside.get(document.repairs.list.len());
+    changed.is_none_or(|repair| {
+        document.value.pointer(&repair.pointer).is_some_and(|value| *value == repair.from)
+    })
 }
 
 /// Returns the place of a repair: the text that the parser changed, or the value that was changed afterwards.
@@ -138,6 +150,15 @@ mod tests {
         assert_eq!(place("number_read").as_deref(), Some("\"36\""));
         assert_eq!(place("comment_removed").as_deref(), Some("// years"));
         assert_eq!(place("comma_removed").as_deref(), Some(","));
+    }
+
+    #[test]
+    fn place_is_in_the_document_that_was_taken() {
+        let schema =
+            json!({"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]});
+        let (document, repairs) = located("{\"note\": \"x\"} then {\"count\": \"5\"}", &schema);
+        assert_eq!(document, "{\"count\": \"5\"}", "{repairs:?}");
+        assert!(repairs.contains(&("number_read".to_owned(), Some("\"5\"".to_owned()))), "{repairs:?}");
     }
 
     #[test]

@@ -554,11 +554,11 @@ pub struct IntervalStats {
     pub tokens: i64,
 }
 
-/// A `validation_failed` event with the backend of its run.
+/// The violations of a reply, with the backend of its run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedValidation {
-    /// The event's body.
-    pub body: String,
+    /// The violations, as `$.path: message`.
+    pub errors: Vec<String>,
     /// The backend of the run's last model call; `None` for programs.
     pub backend: Option<String>,
 }

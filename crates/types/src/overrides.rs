@@ -25,8 +25,10 @@ impl RunOverrides {
         *self == RunOverrides::default()
     }
 
-    /// Returns the overrides for child runs: they use the same model, but have their own budget and time limit.
+    /// Returns the overrides for child runs: they use the same backend, with its model, but have their own budget and time
+    /// limit. Without a backend, the model belongs to the backend of this run's agent.
     pub fn for_children(&self) -> RunOverrides {
-        RunOverrides { backend: self.backend.clone(), model: self.model.clone(), ..RunOverrides::default() }
+        let model = self.model.clone().filter(|_| self.backend.is_some());
+        RunOverrides { backend: self.backend.clone(), model, ..RunOverrides::default() }
     }
 }

@@ -94,22 +94,43 @@ fn members_of_the_request_are_checked() {
         let (status, answer) = post(members);
         assert_eq!((status, &answer["message"]), (400, &json!(message)), "{answer}");
     }
-    for (members, message) in [
-        (
-            json!({"backend": "third"}),
-            "backend `third` not found; available: embedded, first, program, second",
-        ),
-        (
-            json!({"backend": "program", "model": "large"}),
-            "the model of backend `program` is fixed by slipform.toml; name another backend, or omit the model",
-        ),
-    ] {
-        let (status, run) = post(members);
-        assert_eq!((status, &run["status"]), (200, &json!("failed")), "{run}");
-        assert!(run["error"]["message"].as_str().unwrap().contains(message), "{run}");
-    }
+    let (status, answer) = post(json!({"backend": "third"}));
+    let message = "backend `third` not found; the runners have: embedded, first, program, second";
+    assert_eq!((status, &answer["message"]), (400, &json!(message)), "{answer}");
+    let (status, run) = post(json!({"backend": "program", "model": "large"}));
+    assert_eq!((status, &run["status"]), (200, &json!("failed")), "{run}");
+    let message =
+        "the model of backend `program` is fixed by slipform.toml; name another backend, or omit the model";
+    assert!(run["error"]["message"].as_str().unwrap().contains(message), "{run}");
     assert!(first.requests().is_empty());
     let (_, run) =
         post(json!({"backend": "first", "model": "other", "max_tokens": 5, "timeout_seconds": 60}));
     assert_eq!((&run["status"], &run["model"]), (&json!("completed"), &json!("other")), "{run}");
+}
+
+#[test]
+fn token_limited_to_agents_chooses_no_model_and_no_higher_limits() {
+    let first = ScriptedServer::start([Step::text("Hello.")]);
+    let project = project("overrides-token", &first, &first);
+    let settings = std::fs::read_to_string(project.folder.join("slipform.toml")).unwrap();
+    let project = project.file("slipform.toml", &format!("{settings}[server]\nbehind_proxy = true\n"));
+    let created =
+        project.run(&["token", "create", "one", "--scope", "caller", "--agents", "clerk", "--json"]).json();
+    let (_server, address) = serve(&project, &[]);
+    let post = |members: Value| {
+        let mut body = json!({"agent_name": "clerk", "prompt": "Hello."});
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        request(&address, "POST", "/runs?wait=60", created["token"].as_str(), &body)
+    };
+    for members in [
+        json!({"backend": "second"}),
+        json!({"model": "large"}),
+        json!({"max_tokens": 4096}),
+        json!({"timeout_seconds": 301}),
+    ] {
+        let (status, answer) = post(members);
+        assert_eq!((status, &answer["error"]), (403, &json!("Forbidden")), "{answer}");
+    }
+    let (status, run) = post(json!({"max_tokens": 10, "timeout_seconds": 60}));
+    assert_eq!((status, &run["status"]), (200, &json!("completed")), "{run}");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use slipform_api::{Code, Error, RunRequest};
-use slipform_types::{Blueprint, ProjectDir, RunType, SessionId};
+use slipform_types::{Blueprint, ProjectDir, RunOverrides, RunType, SessionId};
 
 use super::submit::no_session;
 use super::tokens::{Grant, Scope};
@@ -98,6 +98,35 @@ impl App {
         let allowed = self.authority.only_agents().unwrap_or_default().join(", ");
         let message = format!("the token may not use agent `{name}`; it is limited to: {allowed}");
         Err(Error::new(Code::Forbidden, message))
+    }
+
+    /// Refuses a choice of model, and limits above those of the agent, to tokens that are limited to agents.
+    pub(super) fn authorize_overrides(
+        &self,
+        blueprint: &Blueprint,
+        overrides: &RunOverrides,
+    ) -> Result<(), Error> {
+        if self.authority.only_agents().is_none() {
+            return Ok(());
+        }
+        let refuse = |what: &str| {
+            let message = format!("the token is limited to agents and may not choose {what} of a run");
+            Err(Error::new(Code::Forbidden, message))
+        };
+        let is_above = |wanted: Option<u32>, limit: Option<u32>| {
+            wanted.is_some_and(|wanted| limit.is_none_or(|limit| wanted > limit))
+        };
+        match overrides {
+            RunOverrides { backend: Some(_), .. } => refuse("the backend"),
+            RunOverrides { model: Some(_), .. } => refuse("the model"),
+            _ if is_above(overrides.max_tokens, blueprint.limits.max_tokens) => {
+                refuse("`max_tokens` above the agent's limit")
+            }
+            _ if is_above(overrides.timeout_seconds, blueprint.limits.timeout_seconds) => {
+                refuse("`timeout_seconds` above the agent's limit")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses sessions that the token may not read, as if they did not exist.

@@ -3,18 +3,25 @@
 use slipform_api::{CallList, CallOutcome, CallView, Code, Error, ExtractionView, ReplySource, ReplyView};
 use slipform_extract::{Extraction, Mode, Options, Outcome, extract};
 use slipform_schema::Schema;
+use slipform_store::StoredEvent;
 use slipform_types::{
-    Contract, Event, EventBody, Reply, RunId, RunStatus, SUBMIT_RESULT, SessionId, TierBackend,
+    Contract, Event, EventBody, EventKind, Reply, RunId, RunStatus, SUBMIT_RESULT, SessionId, TierBackend,
     ValidationMode,
 };
 
 use super::{App, errors, extraction, views};
 
 /// Maximum size of a journal whose calls are listed, in bytes.
-const JOURNAL_BYTES_MAX: usize = 64 * 1024 * 1024;
+const JOURNAL_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Maximum size of all requests in a list, in bytes. Later calls have none.
+const REQUESTS_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Maximum number of lists that are made at the same time.
+pub(super) const LISTS_MAX: usize = 2;
 
 /// Number of events per read.
-const PAGE: usize = 200;
+const PAGE: usize = 50;
 
 impl App {
     /// Returns the model calls of a run.
@@ -23,9 +30,13 @@ impl App {
     /// Returns `RunNotFound` for an unknown id, and `PayloadTooLarge` if the journal is too long.
     pub async fn calls(&self, run: &RunId) -> Result<CallList, Error> {
         let record = self.record(run).await?;
-        let events = self.journal_of(&record.session_id, run).await?;
+        // A list holds a whole journal and more in memory.
+        let _place = self.inner.call_lists.acquire().await;
+        let stored = self.journal_of(&record.session_id, run).await?;
         let (app, run) = (self.clone(), run.clone());
         let list = move || {
+            let events = stored.iter().map(decode).collect::<Result<Vec<Event>, Error>>()?;
+            drop(stored);
             let contract = events.iter().find_map(|event| match &event.body {
                 EventBody::RunStart { contract, .. } if event.run_id == run => Some(contract.clone()),
                 _ => None,
@@ -39,7 +50,7 @@ impl App {
             }
             let mut calls = list.calls;
             if let Some(derive) = app.options().derive_requests {
-                for (seq, request) in derive(&events, &run) {
+                for (seq, request) in derive(&events, &run, REQUESTS_BYTES_MAX) {
                     if let Some(call) = calls.iter_mut().find(|call| call.seq == seq) {
                         call.request = Some(request);
                     }
@@ -51,11 +62,11 @@ impl App {
     }
 
     /// Reads the journal of a session up to the end of a run. Earlier runs are part of its conversation.
-    async fn journal_of(&self, session: &SessionId, run: &RunId) -> Result<Vec<Event>, Error> {
+    async fn journal_of(&self, session: &SessionId, run: &RunId) -> Result<Vec<StoredEvent>, Error> {
         let (mut events, mut after, mut bytes) = (Vec::new(), 0, 0);
         loop {
             let page = self.store().events(session, after, PAGE).await.map_err(errors::store)?;
-            for stored in &page.events {
+            for stored in page.events {
                 bytes += stored.body.len();
                 if bytes > JOURNAL_BYTES_MAX {
                     let message = format!(
@@ -65,15 +76,9 @@ impl App {
                     );
                     return Err(Error::new(Code::PayloadTooLarge, message));
                 }
-                let event: Event = serde_json::from_str(&views::event(stored)).map_err(|error| {
-                    Error::new(
-                        Code::Internal,
-                        format!("event {} of {session} is invalid: {error}", stored.seq),
-                    )
-                })?;
-                let is_end = event.run_id == *run && matches!(event.body, EventBody::RunCompleted { .. });
+                let is_end = stored.run_id == *run && stored.kind == EventKind::RunCompleted;
                 after = stored.seq;
-                events.push(event);
+                events.push(stored);
                 if is_end {
                     return Ok(events);
                 }
@@ -83,6 +88,13 @@ impl App {
             }
         }
     }
+}
+
+fn decode(stored: &StoredEvent) -> Result<Event, Error> {
+    serde_json::from_str(&views::event(stored)).map_err(|error| {
+        let (seq, session) = (stored.seq, &stored.session_id);
+        Error::new(Code::Internal, format!("event {seq} of {session} is invalid: {error}"))
+    })
 }
 
 /// Collects the calls of one run.
@@ -112,6 +124,12 @@ impl Calls<'_> {
                 let mut call = self.begin(event);
                 (call.error, call.outcome) = (Some(error.clone()), CallOutcome::Failed);
                 self.calls.push(call);
+            }
+            EventBody::PlanCreated { .. } => {
+                // The reply was read as a plan, which has a schema of its own.
+                if let Some(call) = self.calls.last_mut() {
+                    (call.source, call.source_text, call.extraction) = (None, None, None);
+                }
             }
             EventBody::ValidationFailed { errors, consequence, correction, .. } => {
                 if let Some(call) = self.calls.last_mut() {

@@ -23,7 +23,7 @@ pub(super) const DELEGATION_LIMITS: DelegationLimits =
 const KEY_BYTES_MAX: usize = 255;
 
 /// Maximum length of the name of a backend or model.
-const NAME_BYTES_MAX: usize = 255;
+const NAME_CHARACTERS_MAX: usize = 255;
 
 /// A resolved run before it is submitted to the store.
 pub(super) struct Draft {
@@ -140,7 +140,22 @@ impl App {
             limits: DELEGATION_LIMITS,
         });
         let created_by = self.authority.token_id().map(str::to_owned);
+        self.authorize_overrides(&draft.blueprint, &overrides)?;
+        self.check_backend(overrides.backend.as_deref()).await?;
         Ok(Draft { mode: request.execution_mode, overrides, parent, created_by, ..draft })
+    }
+
+    /// Refuses a backend that no connected runner has. Without runners, or with one of this process, it is checked when
+    /// the run begins.
+    async fn check_backend(&self, name: Option<&str>) -> Result<(), Error> {
+        let (Some(name), None) = (name, &self.options().pinned_to) else { return Ok(()) };
+        let known: Vec<String> = self.backends().await?.into_iter().map(|backend| backend.name).collect();
+        if known.is_empty() || known.iter().any(|known| known == name) {
+            return Ok(());
+        }
+        let shown: String = name.chars().take(40).collect();
+        let message = format!("backend `{shown}` not found; the runners have: {}", known.join(", "));
+        Err(Error::new(Code::InvalidRequest, message))
     }
 
     /// Returns the response to an earlier request with the same key. Looked up first because agents and
@@ -382,8 +397,8 @@ fn overrides_of(request: &RunRequest) -> Result<RunOverrides, Error> {
         }
     }
     for (key, name) in [("backend", &overrides.backend), ("model", &overrides.model)] {
-        if name.as_ref().is_some_and(|name| name.is_empty() || name.len() > NAME_BYTES_MAX) {
-            return invalid(format!("`{key}` must have 1 to {NAME_BYTES_MAX} characters"));
+        if name.as_ref().is_some_and(|name| name.is_empty() || name.chars().count() > NAME_CHARACTERS_MAX) {
+            return invalid(format!("`{key}` must have 1 to {NAME_CHARACTERS_MAX} characters"));
         }
     }
     Ok(overrides)

@@ -14,6 +14,7 @@ use slipform_store::StoredEvent;
 use slipform_types::EventKind;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::SendError;
+use tokio::time::Instant;
 
 use super::context::Context;
 use super::guard::RequestToken;
@@ -103,9 +104,22 @@ pub(super) fn stream(
 
 async fn feed(context: &Context, mut reader: Reader, filter: &EventFilter, sender: &mpsc::Sender<Bytes>) {
     let mut sent = sender.send(Bytes::from_static(OPENING.as_bytes())).await;
+    let mut last_sent = Instant::now();
     while sent.is_ok() {
         sent = match tokio::time::timeout(context.options.heartbeat, reader.next()).await {
-            Ok(Ok(Some(events))) => send_events(&reader, filter, &events, sender).await,
+            Ok(Ok(Some(events))) if events.iter().any(|event| filter.passes(event)) => {
+                last_sent = Instant::now();
+                send_events(&reader, filter, &events, sender).await
+            }
+            Ok(Ok(Some(events))) if last_sent.elapsed() < context.options.heartbeat || events.is_empty() => {
+                continue;
+            }
+            // Events that the filter leaves out move the position of the client as well.
+            Ok(Ok(Some(events))) => {
+                last_sent = Instant::now();
+                let id = events.last().map(|event| reader.id(event)).unwrap_or_default();
+                sender.send(format!("id: {id}\n\n").into()).await
+            }
             // The client reconnects with its last event id.
             Ok(Ok(None) | Err(_)) => return,
             Err(_) => sender.send(Bytes::from_static(HEARTBEAT.as_bytes())).await,

@@ -6,3 +6,6 @@ ALTER TABLE runs ADD COLUMN max_retries BIGINT;
 ALTER TABLE runs ADD COLUMN error_type TEXT;
 UPDATE runs SET error_type = error::json ->> 'type' WHERE error IS NOT NULL;
 CREATE INDEX events_with_violations ON events (at) WHERE kind = 'validation_failed';
+CREATE INDEX runs_by_end ON runs (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX runs_by_error ON runs (error_type, number) WHERE error_type IS NOT NULL;
+CREATE INDEX sessions_by_agent ON sessions (agent_name, number);

@@ -79,12 +79,13 @@ pub(crate) async fn list(tx: &mut Tx, filter: &RunFilter, page: &Page) -> Result
     let agent = filter.agent_name.as_deref();
     let status = filter.status.map(RunStatus::name);
     // Names the most selective index; the optional conditions alone would make the database scan the table.
-    let sql = match (parent, session, status, agent) {
+    let sql = match (parent, session, filter.error_type, status, agent) {
         (Some(_), ..) => page_of_runs!("r.parent_run_id = $6"),
         (None, Some(_), ..) => page_of_runs!("r.session_id = $3"),
-        (None, None, Some(_), _) => page_of_runs!("r.status = $5"),
-        (None, None, None, Some(_)) => page_of_runs!("r.agent_name = $4"),
-        (None, None, None, None) => page_of_runs!("1 = 1"),
+        (None, None, Some(_), ..) => page_of_runs!("r.error_type = $9"),
+        (None, None, None, Some(_), _) => page_of_runs!("r.status = $5"),
+        (None, None, None, None, Some(_)) => page_of_runs!("r.agent_name = $4"),
+        (None, None, None, None, None) => page_of_runs!("1 = 1"),
     };
     let (before, limit) = bounds(page);
     let params: [Param<'_>; 12] = [

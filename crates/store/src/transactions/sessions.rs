@@ -52,10 +52,11 @@ pub(crate) async fn list(
     let owner = filter.owner.as_deref();
     let parent = filter.parent_session_id.as_ref().map(SessionId::as_str);
     // Names the most selective index; the optional conditions alone would make the database scan the table.
-    let sql = match (parent, owner) {
-        (Some(_), _) => page_of_sessions!("s.parent_session_id = $6"),
-        (None, Some(_)) => page_of_sessions!("s.created_by = $3"),
-        (None, None) => page_of_sessions!("1 = 1"),
+    let sql = match (parent, owner, &filter.agent_name) {
+        (Some(_), ..) => page_of_sessions!("s.parent_session_id = $6"),
+        (None, Some(_), _) => page_of_sessions!("s.created_by = $3"),
+        (None, None, Some(_)) => page_of_sessions!("s.agent_name = $4"),
+        (None, None, None) => page_of_sessions!("1 = 1"),
     };
     let params: [Param<'_>; 6] = [
         before.into(),

@@ -1,5 +1,6 @@
 //! Statistics of ended runs.
 
+use super::encoding::from_json;
 use crate::error::Error;
 use crate::record::{AgentStats, FailedValidation, IntervalStats, Millis, StatsFilter};
 use crate::tx::{Param, Row, Tx};
@@ -55,7 +56,7 @@ pub(crate) async fn now(tx: &mut Tx) -> Result<Millis, Error> {
     row.map(|mut row| row.integer()).transpose().map(Option::unwrap_or_default)
 }
 
-/// Figures per interval of `$5` milliseconds. The other parameters are those of [`STATS`].
+/// Figures per interval of `$5` milliseconds. The other parameters are those of [`STATS`]; both timestamps are set.
 const TIMELINE: &str = "SELECT finished_at / $5 * $5, count(*),
         CAST(sum(CASE WHEN status = 'completed' THEN 1 - COALESCE(is_reported_error, 0) ELSE 0 END) AS BIGINT),
         CAST(sum(CASE WHEN status = 'failed' THEN 1 ELSE 0 END) AS BIGINT),
@@ -63,8 +64,7 @@ const TIMELINE: &str = "SELECT finished_at / $5 * $5, count(*),
             AND COALESCE(escalations, 0) = 0 THEN 1 ELSE 0 END) AS BIGINT),
         CAST(sum(retry_count) AS BIGINT), CAST(sum(COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0)) AS BIGINT)
      FROM runs
-     WHERE finished_at IS NOT NULL AND ($1 IS NULL OR agent_name = $1) AND ($2 IS NULL OR finished_at >= $2)
-        AND ($4 IS NULL OR finished_at < $4)
+     WHERE finished_at >= $2 AND finished_at < $4 AND ($1 IS NULL OR agent_name = $1)
         AND ($3 IS NULL OR session_id IN (SELECT s.session_id FROM sessions s WHERE s.created_by = $3))
      GROUP BY 1 ORDER BY 1";
 
@@ -91,7 +91,7 @@ pub(crate) async fn timeline(
 }
 
 /// The newest violations. `$5` is their number; the other parameters are those of [`STATS`].
-const FAILED_VALIDATIONS: &str = "SELECT e.body, r.backend FROM events e JOIN runs r ON r.run_id = e.run_id
+const FAILED_VALIDATIONS: &str = "SELECT {errors}, r.backend FROM events e JOIN runs r ON r.run_id = e.run_id
      WHERE e.kind = 'validation_failed' AND ($1 IS NULL OR r.agent_name = $1) AND ($2 IS NULL OR e.at >= $2)
         AND ($4 IS NULL OR e.at < $4)
         AND ($3 IS NULL OR r.session_id IN (SELECT s.session_id FROM sessions s WHERE s.created_by = $3))
@@ -105,7 +105,9 @@ pub(crate) async fn failed_validations(
 ) -> Result<Vec<FailedValidation>, Error> {
     let [agent, since, owner, until] = params(filter);
     let rows = tx.query(FAILED_VALIDATIONS, &[agent, since, owner, until, limit.into()]).await?;
-    let read = |mut row: Row| Ok(FailedValidation { body: row.text()?, backend: row.optional_text()? });
+    let read = |mut row: Row| {
+        Ok(FailedValidation { errors: from_json(&row.text()?)?, backend: row.optional_text()? })
+    };
     rows.into_iter().map(read).collect()
 }
 
