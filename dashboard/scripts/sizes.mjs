@@ -1,0 +1,31 @@
+// Measures the gzip sizes of the built assets and fails when a budget is exceeded.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+
+const KB = 1024;
+const budgets = { 'first load': 90 * KB, editor: 180 * KB, total: 400 * KB };
+const dist = fileURLToPath(new URL('../dist', import.meta.url));
+const gzip = (path) => gzipSync(readFileSync(path), { level: 9 }).length;
+
+const assets = new Map(readdirSync(join(dist, 'assets')).map((name) => [name, gzip(join(dist, 'assets', name))]));
+const page = readFileSync(join(dist, 'index.html'), 'utf8');
+const sum = (names) => names.reduce((total, name) => total + (assets.get(name) ?? 0), 0);
+const names = [...assets.keys()];
+
+// The home screen is part of the first load although its chunk is requested by the entry script.
+const first = names.filter((name) => page.includes(name) || /^(Runs|RunList)-/.test(name));
+const measured = {
+  'first load': sum(first) + gzip(join(dist, 'index.html')),
+  editor: sum(names.filter((name) => /^editor-/.test(name))),
+  total: sum(names) + gzip(join(dist, 'index.html')),
+};
+
+let failed = false;
+for (const [name, size] of Object.entries(measured)) {
+  const over = size > budgets[name];
+  failed ||= over;
+  console.log(`${name}: ${(size / KB).toFixed(1)} KB gzip of ${budgets[name] / KB} KB${over ? ' (over budget)' : ''}`);
+}
+process.exit(failed ? 1 : 0);

@@ -1,0 +1,7 @@
+import { token } from '$lib/api/token';
+import { commandLines, type CommandLines, type Request } from './lines';
+
+/** Builds command lines for the server that this page came from. */
+export function linesHere(request: Request, cli: string[] | null): CommandLines {
+  return commandLines(request, cli, location.origin, token() !== null);
+}

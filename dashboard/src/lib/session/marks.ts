@@ -1,0 +1,52 @@
+import type { TextMark } from '$components/MarkedText.svelte';
+import type { Call, Repair } from '$lib/api/additions';
+import { locate } from '$lib/json/locate';
+import { parsePath, toPointer } from '$lib/json/pointer';
+import { pointOffset, utf16Offsets } from '$lib/text/spans';
+import { describeRepair, isLossless } from './repairs';
+
+/** Returns marks for repairs that have a place in the text. */
+export function repairMarks(repairs: Repair[]): TextMark[] {
+  return repairs.flatMap((repair, index) => {
+    if (!repair.span) return [];
+    const [start, end] = repair.span;
+    return [{ id: `repair-${index}`, start, end, tone: isLossless(repair) ? ('lossless' as const) : ('lossy' as const), title: describeRepair(repair) }];
+  });
+}
+
+/** Returns marks for violations whose value can be found in the text. */
+export function violationMarks(text: string, violations: string[], document: [number, number] | null): TextMark[] {
+  const offsets = document ? utf16Offsets(text, document) : null;
+  return violations.flatMap((violation, index) => {
+    const path = parsePath(violation);
+    if (!path || path.length === 0) return [];
+    const found = locate(text, path, offsets?.get(document?.[0] ?? 0) ?? 0, offsets?.get(document?.[1] ?? 0) ?? text.length);
+    if (!found) return [];
+    return [{ id: `violation-${index}`, start: pointOffset(text, found[0]), end: pointOffset(text, found[1]), tone: 'bad' as const, title: violation }];
+  });
+}
+
+export function textMarks(text: string, call: Call): TextMark[] {
+  return [...repairMarks(call.extraction?.repairs ?? []), ...violationMarks(text, call.violations, call.extraction?.document ?? null)];
+}
+
+export type ValueMark = { tone: 'lossless' | 'lossy' | 'bad'; title: string };
+
+/** Returns marks by pointer for the extracted value; a violation takes precedence over repairs. */
+export function valueMarks(repairs: Repair[], violations: string[]): Map<string, ValueMark> {
+  const marks = new Map<string, ValueMark>();
+  for (const repair of repairs) {
+    if (repair.pointer === '') continue;
+    const tone = isLossless(repair) ? 'lossless' : 'lossy';
+    if (marks.get(repair.pointer)?.tone !== 'lossy') marks.set(repair.pointer, { tone, title: describeRepair(repair) });
+  }
+  for (const violation of violations) {
+    const path = parsePath(violation);
+    if (path && path.length > 0) marks.set(toPointer(path), { tone: 'bad', title: violation });
+  }
+  return marks;
+}
+
+export function resultMarks(call: Call): Map<string, ValueMark> {
+  return valueMarks(call.extraction?.repairs ?? [], call.violations);
+}
