@@ -14,8 +14,21 @@ const page = readFileSync(join(dist, 'index.html'), 'utf8');
 const sum = (names) => names.reduce((total, name) => total + (assets.get(name) ?? 0), 0);
 const names = [...assets.keys()];
 
+/** Adds a script, its style sheet and everything that it imports statically. */
+function collect(name, into) {
+  if (into.has(name)) return into;
+  into.add(name);
+  if (!name.endsWith('.js')) return into;
+  const source = readFileSync(join(dist, 'assets', name), 'utf8');
+  for (const [, imported] of source.matchAll(/(?:from|import)\s*["'`]\.\/([^"'`]+)["'`]/g)) collect(imported, into);
+  const stem = name.replace(/-[^-]+\.js$/, '-');
+  for (const style of names.filter((other) => other.endsWith('.css') && other.startsWith(stem))) into.add(style);
+  return into;
+}
+
 // The home screen is part of the first load although its chunk is requested by the entry script.
-const first = names.filter((name) => page.includes(name) || /^(Runs|RunList)-/.test(name));
+const entries = names.filter((name) => page.includes(name) || /^Runs-/.test(name));
+const first = [...entries.reduce((all, name) => collect(name, all), new Set())];
 const measured = {
   'first load': sum(first) + gzip(join(dist, 'index.html')),
   editor: sum(names.filter((name) => /^editor-/.test(name))),

@@ -1,0 +1,91 @@
+/** A parameter that a plain form can edit. */
+export interface Field {
+  name: string;
+  kind: 'text' | 'long' | 'integer' | 'number' | 'boolean' | 'choice' | 'list';
+  required: boolean;
+  description: string;
+  choices: unknown[];
+  initial: string;
+}
+
+type Schema = Record<string, unknown>;
+const isObject = (value: unknown): value is Schema => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function kindOf(schema: Schema, name: string): Field['kind'] | null {
+  if (Array.isArray(schema.enum)) return 'choice';
+  switch (schema.type) {
+    case 'string':
+      return ['prompt', 'text', 'message', 'task'].includes(name) ? 'long' : 'text';
+    case 'integer':
+    case 'number':
+    case 'boolean':
+      return schema.type;
+    case 'array':
+      return isObject(schema.items) && schema.items.type === 'string' && !schema.items.enum ? 'list' : null;
+    default:
+      return null;
+  }
+}
+
+/** Returns the fields of a simple object schema; null if the schema needs the editor. */
+export function fieldsOf(schema: unknown): Field[] | null {
+  if (schema === undefined || schema === null) {
+    return [{ name: 'prompt', kind: 'long', required: true, description: '', choices: [], initial: '' }];
+  }
+  if (!isObject(schema) || !isObject(schema.properties)) return null;
+  if (['allOf', 'anyOf', 'oneOf', '$ref', 'patternProperties'].some((keyword) => keyword in schema)) return null;
+  const required = Array.isArray(schema.required) ? schema.required : [];
+  const fields: Field[] = [];
+  for (const [name, property] of Object.entries(schema.properties)) {
+    const kind = isObject(property) ? kindOf(property, name) : null;
+    if (!kind || !isObject(property)) return null;
+    const initial = property.default === undefined ? '' : typeof property.default === 'string' ? property.default : JSON.stringify(property.default);
+    fields.push({
+      name,
+      kind,
+      required: required.includes(name),
+      description: typeof property.description === 'string' ? property.description : '',
+      choices: Array.isArray(property.enum) ? property.enum : [],
+      initial,
+    });
+  }
+  return fields;
+}
+
+function valueOf(field: Field, text: string): unknown {
+  switch (field.kind) {
+    case 'integer':
+    case 'number':
+      return Number(text);
+    case 'boolean':
+      return text === 'true';
+    case 'choice':
+      return field.choices.find((choice) => choiceText(choice) === text) ?? text;
+    case 'list':
+      return text.split('\n').map((line) => line.trim()).filter(Boolean);
+    default:
+      return text;
+  }
+}
+
+export function choiceText(choice: unknown): string {
+  return typeof choice === 'string' ? choice : JSON.stringify(choice);
+}
+
+/** Builds the parameters of a run from the texts of a form. Empty optional fields are left out. */
+export function parametersOf(fields: Field[], texts: Record<string, string>): Record<string, unknown> {
+  const parameters: Record<string, unknown> = {};
+  for (const field of fields) {
+    const text = texts[field.name] ?? '';
+    if (text !== '' || field.required) parameters[field.name] = valueOf(field, text);
+  }
+  return parameters;
+}
+
+/** Returns the text of a field for a parameter of an earlier run. */
+export function textOf(value: unknown): string {
+  if (value === undefined || value === null) return '';
+  if (typeof value === 'string') return value;
+  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value.join('\n');
+  return JSON.stringify(value);
+}
