@@ -2,14 +2,24 @@ import type { TextMark } from '$components/MarkedText.svelte';
 import type { Call, Repair } from '$lib/api/additions';
 import { locate } from '$lib/json/locate';
 import { parsePath, toPointer } from '$lib/json/pointer';
-import { pointOffset, utf16Offsets } from '$lib/text/spans';
+import { codePoints, pointOffset, utf16Offsets } from '$lib/text/spans';
 import { describeRepair, isLossless } from './repairs';
 
+/** Repairs whose span is the part that was kept; the rest of the text is marked as left out. */
+const KEPT = ['text_removed', 'document_chosen'];
+
+function leftOut(text: string, id: string, kept: [number, number], title: string): TextMark[] {
+  const total = codePoints(text);
+  const ranges: [number, number][] = [[0, kept[0]], [kept[1], total]];
+  return ranges.filter(([start, end]) => end > start).map(([start, end]) => ({ id, start, end, tone: 'removed' as const, title }));
+}
+
 /** Returns marks for repairs that have a place in the text. */
-export function repairMarks(repairs: Repair[]): TextMark[] {
-  return repairs.flatMap((repair, index) => {
+export function repairMarks(text: string, repairs: Repair[]): TextMark[] {
+  return repairs.flatMap((repair, index): TextMark[] => {
     if (!repair.span) return [];
     const [start, end] = repair.span;
+    if (KEPT.includes(repair.kind)) return leftOut(text, `repair-${index}`, [start, end], describeRepair(repair));
     return [{ id: `repair-${index}`, start, end, tone: isLossless(repair) ? ('lossless' as const) : ('lossy' as const), title: describeRepair(repair) }];
   });
 }
@@ -27,7 +37,7 @@ export function violationMarks(text: string, violations: string[], document: [nu
 }
 
 export function textMarks(text: string, call: Call): TextMark[] {
-  return [...repairMarks(call.extraction?.repairs ?? []), ...violationMarks(text, call.violations, call.extraction?.document ?? null)];
+  return [...repairMarks(text, call.extraction?.repairs ?? []), ...violationMarks(text, call.violations, call.extraction?.document ?? null)];
 }
 
 export type ValueMark = { tone: 'lossless' | 'lossy' | 'bad'; title: string };

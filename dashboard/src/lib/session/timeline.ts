@@ -29,7 +29,7 @@ export function descriptions(events: JournalEvent[]): Map<string, string> {
   for (const event of events.filter((other) => other.event_type === 'plan_created')) {
     for (const subtask of Array.isArray(event.subtasks) ? event.subtasks.map(fields) : []) {
       const after = Array.isArray(subtask.dependencies) && subtask.dependencies.length > 0 ? `, after ${subtask.dependencies.join(', ')}` : '';
-      texts.set(String(subtask.id), `${String(subtask.description)}${after}`);
+      texts.set(String(subtask.id), `${String(subtask.description).replace(/\.$/, '')}${after}`);
     }
   }
   return texts;

@@ -1,0 +1,111 @@
+import { describe, expect, it } from 'vitest';
+import { callsFromJournal } from './calls';
+import { details, sentence, tone } from './journal';
+import { retryWords, schemaOutcome } from './outcome';
+import { subtaskNames, treeRows } from './timeline';
+import { mergePatch } from '../agents/patch';
+import { quote } from '../command/lines';
+import { fieldsOf, parametersOf } from '../forms/parameters';
+import { cliWords, requestBody, type RunChoices } from '../forms/request';
+import { match } from '../nav/routes';
+import { heatMap, totals } from '../stats/figures';
+import type { JournalEvent, Run, RunSummary } from '$lib/api/additions';
+
+const event = (seq: number, event_type: string, members: object = {}) => ({ seq, session_id: 's', run_id: 'r', timestamp: '2026-11-18T12:00:00Z', event_type, ...members }) as JournalEvent;
+
+describe('journal', () => {
+  it('says what happened', () => {
+    expect(sentence(event(1, 'run_start', { type: 'start_session', input: 'Review  it' }))).toBe('a caller requested a run: Review it');
+    expect(sentence(event(2, 'validation_failed', { errors: ['a'], consequence: 'retry 1 of 1' }))).toBe('the reply violates the schema in 1 place; retry 1 of 1');
+    expect(sentence(event(3, 'run_completed', { status: 'failed', error: { type: 'timeout', message: 'late' } }))).toBe('the run failed with timeout: late');
+    expect(sentence(event(4, 'brand_new'))).toBe('brand new');
+  });
+
+  it('is calm about retries', () => {
+    expect(tone(event(1, 'validation_failed'))).toBe('accent');
+    expect(tone(event(1, 'run_completed', { status: 'failed' }))).toBe('bad');
+    expect(details(event(1, 'x', { a: 1, b: null }))).toEqual([['a', 1]]);
+  });
+});
+
+describe('calls from the journal', () => {
+  it('follow retries, escalation and acceptance', () => {
+    const ladder = [{ tier: 'small', backend: { name: 's' } }, { tier: 'large', backend: { name: 'l' } }];
+    const calls = callsFromJournal(
+      [
+        event(1, 'attempt_started', { ladder }),
+        event(2, 'message', { role: 'assistant', content: 'one', reply: {} }),
+        event(3, 'validation_failed', { errors: ['$: no'], consequence: 'retry 1 of 1', correction: 'fix' }),
+        event(4, 'message', { role: 'assistant', content: 'two', reply: {} }),
+        event(5, 'escalated', { from: 'small', to: 'large', reason: '$.a: bad' }),
+        event(6, 'message', { role: 'assistant', content: '', reply: { tool_calls: [{ id: '1', name: 'submit_result', arguments: '{"a": 1}' }] } }),
+        event(7, 'result'),
+      ],
+      'r',
+    );
+    expect(calls.map((call) => [call.backend, call.outcome, call.violations, call.source])).toEqual([
+      ['s', 'rejected', ['$: no'], 'text'],
+      ['s', 'rejected', ['$.a: bad'], 'text'],
+      ['l', 'accepted', [], 'submit_result'],
+    ]);
+    expect(calls[2]?.source_text).toBe('{"a": 1}');
+  });
+});
+
+describe('outcome', () => {
+  const run = (members: object) => ({ status: 'failed', retry_count: 1, contract: {}, ...members }) as Run;
+  it('uses the words of the design', () => {
+    const failed = run({ error: { type: 'x', message: '', validation_errors: ['$.a: b'] }, schema_validation: { valid: false, max_retries: 1 } });
+    expect(schemaOutcome(failed).word).toBe('Validation Failed');
+    expect(retryWords(failed)).toBe('1/1 exhausted');
+    expect(schemaOutcome(run({ status: 'completed', schema_validation: { valid: true } })).word).toBe('Valid');
+    expect(schemaOutcome(run({ status: 'running' })).word).toBe('not checked yet');
+    expect(schemaOutcome(run({ contract: null })).word).toBe('none');
+  });
+});
+
+describe('tree rows', () => {
+  it('order children by time below their parent', () => {
+    const make = (id: string, started: string) => ({ run_id: id, agent_name: id, started_at: started, created_at: started, finished_at: started }) as RunSummary;
+    const root = make('root', '2026-11-18T12:00:00Z');
+    const children = new Map([['root', [make('b', '2026-11-18T12:00:02Z'), make('a', '2026-11-18T12:00:01Z')]], ['a', [make('c', '2026-11-18T12:00:03Z')]]]);
+    const events = [event(1, 'child_started', { call_id: '1.scan-api.2', child_run_id: 'b' })];
+    expect(treeRows(root, children, events, 0).map((row) => [row.label, row.depth])).toEqual([['root', 0], ['a', 1], ['c', 2], ['scan-api (attempt 2) · b', 1]]);
+    expect(subtaskNames(events).get('b')).toBe('scan-api (attempt 2)');
+  });
+});
+
+describe('forms', () => {
+  it('edit simple parameters and leave out empty ones', () => {
+    const schema = { type: 'object', required: ['n'], properties: { n: { type: 'integer' }, flag: { type: 'boolean' }, tags: { type: 'array', items: { type: 'string' } }, lang: { enum: ['en', 2] } } };
+    const fields = fieldsOf(schema) ?? [];
+    expect(fields.map((field) => field.kind)).toEqual(['integer', 'boolean', 'list', 'choice']);
+    expect(parametersOf(fields, { n: '3', tags: 'a\n\nb', lang: '2' })).toEqual({ n: 3, tags: ['a', 'b'], lang: 2 });
+    expect(fieldsOf({ type: 'object', properties: { nested: { type: 'object' } } })).toBeNull();
+    expect(fieldsOf(null)?.[0]?.name).toBe('prompt');
+  });
+
+  it('build the request and the CLI line', () => {
+    const choices: RunChoices = { agent: 'a', parameters: { prompt: "it's" }, schema: 'named', schemaName: 's', inlineSchema: null, retries: '0', mode: 'lenient', strategy: '', backend: 'b', model: '' };
+    expect(requestBody(choices)).toEqual({ agent_name: 'a', prompt: "it's", output_schema_name: 's', output_schema_options: { max_retries: 0, validation_mode: 'lenient' }, backend: 'b' });
+    expect(cliWords(choices).map(quote).join(' ')).toBe(`run a -p 'it'\\''s' --schema s --max-retries 0 --mode lenient --backend b`);
+  });
+});
+
+describe('small parts', () => {
+  it('merge patch turns one blueprint into another', () => {
+    expect(mergePatch({ a: 1, b: { c: 1, d: 2 }, e: [1] }, { b: { c: 1, d: 3 }, e: [1], f: 0 })).toEqual({ a: null, b: { d: 3 }, f: 0 });
+  });
+
+  it('routes decode parameters', () => {
+    expect(match('/agents/:name', '/agents/a%20b')).toEqual({ name: 'a b' });
+    expect(match('/agents/:name', '/agents')).toBeNull();
+  });
+
+  it('figures count tokens of failed runs', () => {
+    const row = { runs: 2, completed: 1, reported_errors: 0, first_pass: 1, retries: 1, tokens: 100 };
+    expect(totals([row] as never)).toMatchObject({ success: 0.5, firstPass: 1, tokensPerResult: 100 });
+    const heat = heatMap([{ path: '$.a', backend: 'x', count: 1 }, { path: '$.b', backend: null, count: 5 }]);
+    expect([heat.paths, heat.backends, heat.count('$.b', '–'), heat.max]).toEqual([['$.b', '$.a'], ['x', '–'], 5, 5]);
+  });
+});
