@@ -24,10 +24,11 @@ async function servesDashboard(url: string): Promise<boolean> {
   return answer?.status === 200 && (await answer.text()).includes('id="app"');
 }
 
-export async function startTestServer(project?: Project, args: string[] = []): Promise<TestServer> {
+export async function startTestServer(project?: Project, prepare: (folder: string) => void = () => {}): Promise<TestServer> {
   const folder = mkdtempSync(join(tmpdir(), 'slipform-ui-'));
   writeProject(folder, project);
-  let server: Server = await startServer(binary, folder, { args });
+  prepare(folder);
+  let server: Server = await startServer(binary, folder);
   const { port } = server;
   const own = await servesDashboard(server.url);
   const proxy = own ? null : await serve(0, server.url);
@@ -38,7 +39,7 @@ export async function startTestServer(project?: Project, args: string[] = []): P
     start: (body, wait = 60) => run(server.url, body, { wait }),
     kill: (signal) => server.kill(signal),
     restart: async () => {
-      server = await startServer(binary, folder, { port, args });
+      server = await startServer(binary, folder, { port });
     },
     close: async () => {
       proxy?.server.closeAllConnections();

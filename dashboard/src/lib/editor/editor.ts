@@ -86,7 +86,7 @@ export function createEditor(options: EditorOptions): { setValue: (value: string
       linter((view) => (view.state.doc.length === 0 ? [] : parse(view))),
       ...(options.validate ? [linter((view) => serverDiagnostics(view, options.validate as Validate), { delay: 600 })] : []),
       keymap.of([...defaultKeymap, ...historyKeymap]),
-      EditorView.contentAttributes.of({ 'aria-label': options.label }),
+      EditorView.contentAttributes.of({ 'aria-label': options.label, tabindex: '0' }),
       EditorState.readOnly.of(options.readOnly),
       EditorView.updateListener.of((update) => {
         if (update.docChanged) options.onChange(update.state.doc.toString());

@@ -28,13 +28,19 @@ export function navigate(path: string, { replace = false }: NavigateOptions = {}
   if (replace) history.replaceState(null, '', target);
   else history.pushState(null, '', target);
   read();
-  if (router.path !== before && !replace) void focusHeading();
+  focusPending ||= router.path !== before && !replace;
 }
 
+let focusPending = false;
+
 /** Moves focus to the heading of a new screen, so that keyboards and screen readers start there. */
-export async function focusHeading(): Promise<void> {
+export async function focusNewHeading(): Promise<void> {
+  if (!focusPending) return;
+  focusPending = false;
   await tick();
   const heading = document.querySelector<HTMLElement>('main h1');
+  const active = document.activeElement;
+  if (active instanceof HTMLElement && active.closest('main') && ['INPUT', 'SELECT', 'TEXTAREA'].includes(active.tagName)) return;
   (heading ?? document.querySelector<HTMLElement>('main'))?.focus({ preventScroll: true });
 }
 
@@ -43,6 +49,8 @@ function onClick(event: MouseEvent): void {
   const link = event.target instanceof Element ? event.target.closest('a') : null;
   if (!link || link.target || link.hasAttribute('download') || link.origin !== location.origin) return;
   if (!link.pathname.startsWith(`${BASE}/`)) return;
+  // A link within the page moves focus, which only the browser does.
+  if (link.hash && link.pathname === location.pathname && link.search === location.search) return;
   event.preventDefault();
   navigate(link.pathname.slice(BASE.length) + link.search + link.hash);
 }
@@ -51,7 +59,7 @@ export function startRouter(): void {
   addEventListener('popstate', () => {
     const before = router.path;
     read();
-    if (router.path !== before) void focusHeading();
+    focusPending ||= router.path !== before;
   });
   document.addEventListener('click', onClick);
   read();

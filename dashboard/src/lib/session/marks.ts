@@ -5,8 +5,11 @@ import { parsePath, toPointer } from '$lib/json/pointer';
 import { codePoints, pointOffset, utf16Offsets } from '$lib/text/spans';
 import { describeRepair, isLossless } from './repairs';
 
-/** Repairs whose span is the part that was kept; the rest of the text is marked as left out. */
-const KEPT = ['text_removed', 'document_chosen'];
+/** Repairs that keep the document and leave out the text around it. */
+const AROUND = ['text_removed', 'document_chosen'];
+/** Repairs between the members of a container; the server may give the span of the whole container. */
+const BETWEEN = ['comma_added', 'comma_removed', 'colon_added', 'space_removed', 'ellipsis_removed', 'text_dropped', 'bracket_changed'];
+const TRAILING_COMMA = /,(?=(?:\s|\/\/[^\n]*(?:\n|$)|\/\*[^]*?\*\/)*[}\]]$)/;
 
 function leftOut(text: string, id: string, kept: [number, number], title: string): TextMark[] {
   const total = codePoints(text);
@@ -14,13 +17,26 @@ function leftOut(text: string, id: string, kept: [number, number], title: string
   return ranges.filter(([start, end]) => end > start).map(([start, end]) => ({ id, start, end, tone: 'removed' as const, title }));
 }
 
+/** Narrows the span of a container to its trailing comma, or to its brackets. */
+function narrow(text: string, repair: Repair, [start, end]: [number, number]): [number, number][] {
+  const offsets = utf16Offsets(text, [start, end]);
+  const inside = text.slice(offsets.get(start), offsets.get(end));
+  if (!BETWEEN.includes(repair.kind) || !/^[{[]/.test(inside)) return [[start, end]];
+  const comma = repair.kind === 'comma_removed' ? TRAILING_COMMA.exec(inside) : null;
+  if (!comma) return [[start, start + 1], [end - 1, end]];
+  const at = start + codePoints(inside.slice(0, comma.index));
+  return [[at, at + 1]];
+}
+
 /** Returns marks for repairs that have a place in the text. */
-export function repairMarks(text: string, repairs: Repair[]): TextMark[] {
+export function repairMarks(text: string, repairs: Repair[], document: [number, number] | null): TextMark[] {
   return repairs.flatMap((repair, index): TextMark[] => {
+    const id = `repair-${index}`;
+    const title = describeRepair(repair);
+    if (AROUND.includes(repair.kind)) return document ? leftOut(text, id, document, title) : [];
     if (!repair.span) return [];
-    const [start, end] = repair.span;
-    if (KEPT.includes(repair.kind)) return leftOut(text, `repair-${index}`, [start, end], describeRepair(repair));
-    return [{ id: `repair-${index}`, start, end, tone: isLossless(repair) ? ('lossless' as const) : ('lossy' as const), title: describeRepair(repair) }];
+    const tone = isLossless(repair) ? ('lossless' as const) : ('lossy' as const);
+    return narrow(text, repair, repair.span).map(([start, end]) => ({ id, start, end, tone, title }));
   });
 }
 
@@ -37,7 +53,7 @@ export function violationMarks(text: string, violations: string[], document: [nu
 }
 
 export function textMarks(text: string, call: Call): TextMark[] {
-  return [...repairMarks(text, call.extraction?.repairs ?? []), ...violationMarks(text, call.violations, call.extraction?.document ?? null)];
+  return [...repairMarks(text, call.extraction?.repairs ?? [], call.extraction?.document ?? null), ...violationMarks(text, call.violations, call.extraction?.document ?? null)];
 }
 
 export type ValueMark = { tone: 'lossless' | 'lossy' | 'bad'; title: string };

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { callsFromJournal } from './calls';
 import { details, sentence, tone } from './journal';
+import { repairMarks, violationMarks } from './marks';
 import { retryWords, schemaOutcome } from './outcome';
 import { subtaskNames, treeRows } from './timeline';
 import { mergePatch } from '../agents/patch';
@@ -49,6 +50,26 @@ describe('calls from the journal', () => {
       ['l', 'accepted', [], 'submit_result'],
     ]);
     expect(calls[2]?.source_text).toBe('{"a": 1}');
+  });
+});
+
+describe('marks', () => {
+  const repair = (kind: string, span: [number, number] | null) => ({ kind, span, pointer: '', from: null, to: null });
+  const texts = (text: string, repairs: ReturnType<typeof repair>[], document: [number, number] | null) => repairMarks(text, repairs, document).map((mark) => [mark.tone, [...text].slice(mark.start, mark.end).join('')]);
+
+  it('show the text around the document as left out', () => {
+    expect(texts('👩 {"a": 1} ok', [repair('text_removed', null)], [2, 10])).toEqual([['removed', '👩 '], ['removed', ' ok']]);
+    expect(texts('x {}', [repair('text_removed', null)], null)).toEqual([]);
+  });
+
+  it('narrow a container to its trailing comma', () => {
+    expect(texts('👩 [1, 2 , // x\n]', [repair('comma_removed', [2, 17])], null)).toEqual([['lossless', ',']]);
+    expect(texts('[1,, 2]', [repair('comma_removed', [0, 7])], null)).toEqual([['lossless', '['], ['lossless', ']']]);
+    expect(texts("['a']", [repair('quotes_changed', [1, 4])], null)).toEqual([['lossless', "'a'"]]);
+  });
+
+  it('find the value of a violation', () => {
+    expect(violationMarks('👩 {"a": "x"}', ['$.a: bad', '$.b: missing'], null)).toMatchObject([{ id: 'violation-0', start: 8, end: 11 }]);
   });
 });
 

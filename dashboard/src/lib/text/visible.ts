@@ -26,8 +26,8 @@ const NAMES: Record<number, string> = {
 // C0 (without tab and line feed), C1, format characters, line separators, tags and lone surrogates.
 const HIDDEN =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}\p{Surrogate}]/gu;
-const EMOJI_BEFORE = /[\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f]$/u;
-const EMOJI_AFTER = /^\p{Extended_Pictographic}/u;
+const EMOJI_BEFORE = /[\p{Extended_Pictographic}\p{Emoji_Presentation}\p{Emoji_Modifier}\ufe0f]$/u;
+const EMOJI_AFTER = /^[\p{Extended_Pictographic}\p{Emoji_Presentation}]/u;
 
 function joinsEmoji(text: string, at: number): boolean {
   return EMOJI_BEFORE.test(text.slice(Math.max(0, at - 2), at)) && EMOJI_AFTER.test(text.slice(at + 1, at + 3));
