@@ -59,7 +59,7 @@ test('attempts mark repairs in the text and link violations', async ({ page, dem
   const first = page.getByRole('article', { name: 'Call 1' });
   await expect(first.locator('mark.bad')).toHaveText('"critical"');
   await first.getByText('Exact request').click();
-  await expect(first.getByRole('region', { name: 'Message of user' })).toContainText('Review it again');
+  await expect(first.getByRole('group', { name: 'Message of user' })).toContainText('Review it again');
   await first.getByRole('link', { name: 'in the schema' }).click();
   await expect(page.locator('.json .target')).toContainText('"severity"');
 });

@@ -7,8 +7,12 @@ import { describeRepair, isLossless } from './repairs';
 
 /** Repairs that keep the document and leave out the text around it. */
 const AROUND = ['text_removed', 'document_chosen'];
-/** Repairs between the members of a container; the server may give the span of the whole container. */
-const BETWEEN = ['comma_added', 'comma_removed', 'colon_added', 'space_removed', 'ellipsis_removed', 'text_dropped', 'bracket_changed'];
+/** Repairs of one place in a container, for which the server may give the span of the whole container. */
+const BETWEEN = (
+  'comma_added comma_removed colon_added space_removed ellipsis_removed text_dropped bracket_changed comment_removed quotes_changed ' +
+  'key_quoted control_escaped quote_escaped escape_changed strings_joined literal_changed number_changed repeat_removed duplicate_removed'
+).split(' ');
+const QUOTED_KEY = /['`‘“][^'`’”\n]*['`’”](?=\s*:)/;
 const TRAILING_COMMA = /,(?=(?:\s|\/\/[^\n]*(?:\n|$)|\/\*[^]*?\*\/)*[}\]]$)/;
 
 function leftOut(text: string, id: string, kept: [number, number], title: string): TextMark[] {
@@ -17,15 +21,16 @@ function leftOut(text: string, id: string, kept: [number, number], title: string
   return ranges.filter(([start, end]) => end > start).map(([start, end]) => ({ id, start, end, tone: 'removed' as const, title }));
 }
 
-/** Narrows the span of a container to its trailing comma, or to its brackets. */
+/** Narrows the span of a container to its trailing comma or quoted key, or to its brackets. */
 function narrow(text: string, repair: Repair, [start, end]: [number, number]): [number, number][] {
   const offsets = utf16Offsets(text, [start, end]);
   const inside = text.slice(offsets.get(start), offsets.get(end));
   if (!BETWEEN.includes(repair.kind) || !/^[{[]/.test(inside)) return [[start, end]];
-  const comma = repair.kind === 'comma_removed' ? TRAILING_COMMA.exec(inside) : null;
-  if (!comma) return [[start, start + 1], [end - 1, end]];
-  const at = start + codePoints(inside.slice(0, comma.index));
-  return [[at, at + 1]];
+  const pattern = repair.kind === 'comma_removed' ? TRAILING_COMMA : repair.kind === 'quotes_changed' ? QUOTED_KEY : null;
+  const found = pattern?.exec(inside);
+  if (!found) return [[start, start + 1], [end - 1, end]];
+  const at = start + codePoints(inside.slice(0, found.index));
+  return [[at, at + codePoints(found[0])]];
 }
 
 /** Returns marks for repairs that have a place in the text. */

@@ -65,6 +65,7 @@ describe('marks', () => {
   it('narrow a container to its trailing comma', () => {
     expect(texts('👩 [1, 2 , // x\n]', [repair('comma_removed', [2, 17])], null)).toEqual([['lossless', ',']]);
     expect(texts('[1,, 2]', [repair('comma_removed', [0, 7])], null)).toEqual([['lossless', '['], ['lossless', ']']]);
+    expect(texts("{a: 1, 'b c': 2}", [repair('quotes_changed', [0, 16])], null)).toEqual([['lossless', "'b c'"]]);
     expect(texts("['a']", [repair('quotes_changed', [1, 4])], null)).toEqual([['lossless', "'a'"]]);
   });
 
