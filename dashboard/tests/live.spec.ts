@@ -25,7 +25,7 @@ test('new runs are announced by a pill and appear on request', async ({ page }) 
   }
 });
 
-test('stop, resume and delete change the session while it is shown', async ({ page }) => {
+test('stop and delete change the session while it is shown', async ({ page }) => {
   const server = await startTestServer(quick);
   try {
     const run = await server.start({ agent_name: 'waiter', prompt: 'x' }, 0);

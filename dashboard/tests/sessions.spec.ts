@@ -140,3 +140,15 @@ test('empty project walks through the first run', async ({ page }) => {
     await server.close();
   }
 });
+
+test('resumed session shows the new run, and the earlier one on request', async ({ page, demo }) => {
+  await page.goto(demo.session('text'));
+  await expect(page.getByText('The harbour was quiet.')).toBeVisible();
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await page.getByLabel('Message').fill('Say when.');
+  await page.getByRole('dialog').getByRole('button', { name: 'Resume' }).click();
+  await expect(page.getByText('At dawn the harbour was quiet.')).toBeVisible();
+  await page.getByLabel('Run:').selectOption(demo.runs.text?.run_id ?? '');
+  await expect(page.getByText('The harbour was quiet.', { exact: true })).toBeVisible();
+  await expect(page).toHaveURL(/run=run_/);
+});
