@@ -1,3 +1,7 @@
-import type { Server } from 'node:http';
+import type { Server, ServerResponse } from 'node:http';
 
-export function serve(port: number, api: string | (() => string)): Promise<{ url: string; server: Server }>;
+export function serve(
+  port: number,
+  api: string | (() => string),
+  intercept?: (path: string, response: ServerResponse) => boolean,
+): Promise<{ url: string; server: Server }>;

@@ -50,12 +50,16 @@ function forward(api, incoming, response) {
   incoming.pipe(outgoing);
 }
 
-/** Starts the server and resolves with its address; `api` may be a function so that a test can move the API. */
-export function serve(port, api) {
+/**
+ * Starts the server and resolves with its address; `api` may be a function so that a test can move the API. `intercept`
+ * answers a request itself if it returns true.
+ */
+export function serve(port, api, intercept = () => false) {
   const server = createServer((incoming, response) => {
     const path = new URL(incoming.url ?? '/', 'http://localhost').pathname;
     if (path === '/' || path === '/ui') return response.writeHead(308, { location: '/ui/' }).end();
     if (path.startsWith('/ui/')) return asset(path, response);
+    if (intercept(path, response)) return undefined;
     forward(new URL(typeof api === 'function' ? api() : api), incoming, response);
   });
   return new Promise((resolve) => {

@@ -9,7 +9,8 @@ const budgets = { 'first load': 90 * KB, editor: 180 * KB, total: 400 * KB };
 const dist = fileURLToPath(new URL('../dist', import.meta.url));
 const gzip = (path) => gzipSync(readFileSync(path), { level: 9 }).length;
 
-const assets = new Map(readdirSync(join(dist, 'assets')).map((name) => [name, gzip(join(dist, 'assets', name))]));
+const files = readdirSync(join(dist, 'assets')).filter((name) => !name.endsWith('.gz'));
+const assets = new Map(files.map((name) => [name, gzip(join(dist, 'assets', name))]));
 const page = readFileSync(join(dist, 'index.html'), 'utf8');
 const sum = (names) => names.reduce((total, name) => total + (assets.get(name) ?? 0), 0);
 const names = [...assets.keys()];

@@ -76,6 +76,10 @@ pub struct BackendView {
     pub model: Option<String>,
     /// Ids of the runners that have this backend.
     pub runners: Vec<String>,
+    /// What `slipform probe` found that the backend enforces, by feature; null if it was not probed.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub probe: Option<Value>,
 }
 
 /// Query parameters of `GET /stats`.

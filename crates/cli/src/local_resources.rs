@@ -69,12 +69,17 @@ impl LocalResources {
 
     /// Returns the runner details for the coordinator: names, kinds and models of backends, without keys and URLs.
     pub(crate) fn details(&self) -> Value {
-        let backends: Vec<Value> = self
-            .settings
-            .backends
-            .values()
-            .map(|backend| json!({"name": backend.name, "kind": backend.kind.name(), "model": backends::model_name(backend)}))
-            .collect();
+        let verdicts = Verdicts::read(&self.project);
+        let describe = |backend: &BackendConfig| {
+            let probe = verdicts.of(backend).map(|verdict| verdict.capabilities);
+            json!({
+                "name": backend.name,
+                "kind": backend.kind.name(),
+                "model": backends::model_name(backend),
+                "probe": probe,
+            })
+        };
+        let backends: Vec<Value> = self.settings.backends.values().map(describe).collect();
         json!({"version": env!("CARGO_PKG_VERSION"), "backends": backends})
     }
 

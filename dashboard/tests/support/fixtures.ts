@@ -24,11 +24,22 @@ async function servesDashboard(url: string): Promise<boolean> {
   return answer?.status === 200 && (await answer.text()).includes('id="app"');
 }
 
-export async function startTestServer(project?: Project, prepare: (folder: string) => void = () => {}): Promise<TestServer> {
+interface Start {
+  project?: Project;
+  /** Changes the project folder before the server starts. */
+  prepare?: (folder: string) => void;
+  args?: string[];
+}
+
+export function startTestServer(project?: Project, prepare?: (folder: string) => void): Promise<TestServer> {
+  return startTestServerWith({ ...(project ? { project } : {}), ...(prepare ? { prepare } : {}) });
+}
+
+export async function startTestServerWith({ project, prepare = () => {}, args = [] }: Start): Promise<TestServer> {
   const folder = mkdtempSync(join(tmpdir(), 'slipform-ui-'));
   writeProject(folder, project);
   prepare(folder);
-  let server: Server = await startServer(binary, folder);
+  let server: Server = await startServer(binary, folder, { args });
   const { port } = server;
   const own = await servesDashboard(server.url);
   const proxy = own ? null : await serve(0, server.url);
@@ -39,7 +50,7 @@ export async function startTestServer(project?: Project, prepare: (folder: strin
     start: (body, wait = 60) => run(server.url, body, { wait }),
     kill: (signal) => server.kill(signal),
     restart: async () => {
-      server = await startServer(binary, folder, { port });
+      server = await startServer(binary, folder, { port, args });
     },
     close: async () => {
       proxy?.server.closeAllConnections();

@@ -143,6 +143,10 @@ impl Calls<'_> {
                 self.tier = Some(to.clone());
                 if let Some(call) = self.calls.last_mut() {
                     call.consequence.get_or_insert_with(|| format!("escalated to {to}: {reason}"));
+                    if call.outcome == CallOutcome::Continued {
+                        call.outcome = CallOutcome::Rejected;
+                        call.violations = reason.lines().map(str::to_owned).collect();
+                    }
                 }
             }
             EventBody::RunCompleted { status, .. } => {

@@ -105,16 +105,25 @@ impl App {
     /// # Errors
     /// Fails if the store is unavailable.
     pub async fn backends(&self) -> Result<Vec<BackendView>, Error> {
-        let mut backends: BTreeMap<(String, String, Option<String>), Vec<String>> = BTreeMap::new();
+        let mut backends: BTreeMap<(String, String, Option<String>), BackendView> = BTreeMap::new();
         for runner in self.runners().await? {
             for backend in runner.details["backends"].as_array().into_iter().flatten() {
                 let text = |key: &str| backend[key].as_str().map(str::to_owned);
                 let key = (text("name").unwrap_or_default(), text("kind").unwrap_or_default(), text("model"));
-                backends.entry(key).or_default().push(runner.runner_id.clone());
+                let (name, kind, model) = key.clone();
+                let view = backends.entry(key).or_insert_with(|| BackendView {
+                    name,
+                    kind,
+                    model,
+                    runners: Vec::new(),
+                    probe: None,
+                });
+                view.runners.push(runner.runner_id.clone());
+                let probe = backend.get("probe").filter(|probe| probe.is_object());
+                view.probe = view.probe.take().or_else(|| probe.cloned());
             }
         }
-        let view = |((name, kind, model), runners)| BackendView { name, kind, model, runners };
-        Ok(backends.into_iter().map(view).collect())
+        Ok(backends.into_values().collect())
     }
 
     /// Returns statistics of ended runs per agent and backend.

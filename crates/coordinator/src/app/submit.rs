@@ -140,15 +140,15 @@ impl App {
             limits: DELEGATION_LIMITS,
         });
         let created_by = self.authority.token_id().map(str::to_owned);
-        self.authorize_overrides(&draft.blueprint, &overrides)?;
-        self.check_backend(overrides.backend.as_deref()).await?;
+        self.check_overrides(&draft.blueprint, &overrides).await?;
         Ok(Draft { mode: request.execution_mode, overrides, parent, created_by, ..draft })
     }
 
-    /// Refuses a backend that no connected runner has. Without runners, or with one of this process, it is checked when
-    /// the run begins.
-    async fn check_backend(&self, name: Option<&str>) -> Result<(), Error> {
-        let (Some(name), None) = (name, &self.options().pinned_to) else { return Ok(()) };
+    /// Refuses settings that the caller may not choose, and a backend that no connected runner has. Without runners, or with
+    /// one of this process, the backend is checked when the run begins.
+    async fn check_overrides(&self, blueprint: &Blueprint, overrides: &RunOverrides) -> Result<(), Error> {
+        self.authorize_overrides(blueprint, overrides)?;
+        let (Some(name), None) = (&overrides.backend, &self.options().pinned_to) else { return Ok(()) };
         let known: Vec<String> = self.backends().await?.into_iter().map(|backend| backend.name).collect();
         if known.is_empty() || known.iter().any(|known| known == name) {
             return Ok(());
