@@ -89,7 +89,7 @@ pub(crate) fn bench(slipform: &Path, rest: &[String]) -> Result<()> {
 }
 
 fn require_chromium() -> Result<()> {
-    if exists(CHROMIUM) { Ok(()) } else { debian::install("Chromium", &["chromium"]) }
+    if exists(CHROMIUM) { Ok(()) } else { debian::install("Chromium", &["chromium", "fonts-liberation"]) }
 }
 
 fn require_node() -> Result<()> {
