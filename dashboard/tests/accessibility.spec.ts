@@ -2,6 +2,9 @@ import AxeBuilder from '@axe-core/playwright';
 import { expect, test } from './support/fixtures';
 import { open, screens } from './screens';
 
+// Most of the time of all tests; the workers share it.
+test.describe.configure({ mode: 'parallel' });
+
 for (const colorScheme of ['light', 'dark'] as const) {
   for (const screen of screens) {
     test(`axe finds nothing on ${screen.name} in the ${colorScheme} theme`, async ({ page, demo }) => {
