@@ -55,11 +55,11 @@ try {
   const session = (name) => `/ui/sessions/${runs[name].session_id}`;
   const journal = (name) => `/sessions/${runs[name].session_id}/events`;
   const rows = [
-    ['runs, empty cache', opened('/ui/runs', 'completed'), fetched('/runs?limit=50')],
-    ['runs, files in the cache', opened('/ui/runs', 'completed', { warm: true }), fetched('/runs?limit=50')],
+    ['runs, empty cache', opened('/ui/runs', 'first pass'), fetched('/runs?limit=50')],
+    ['runs, files in the cache', opened('/ui/runs', 'first pass', { warm: true }), fetched('/runs?limit=50')],
     ['attempts of a repaired run', opened(`${session('repaired')}/attempts`, 'satisfies the schema', { warm: true }), fetched(`/runs/${runs.repaired.run_id}`, `/runs/${runs.repaired.run_id}/calls`)],
     ['journal of a retried run', opened(`${session('retried')}/journal`, 'the run completed', { warm: true }), fetched(journal('retried'))],
-    ['result of 3 MB', opened(session('large'), 'download', { warm: true }), fetched(`/runs/${runs.large.run_id}`)],
+    ['result of 3 MB', opened(session('large'), 'the download is complete', { warm: true }), fetched(`/runs/${runs.large.run_id}`)],
   ];
   console.log('| screen | visible after | the API answers in | ratio |\n|---|---|---|---|');
   for (const [name, screen, api] of rows) {

@@ -113,7 +113,10 @@ async fn runners_and_their_backends_are_listed() {
     let listed = server.get("/runners").send().await.ok(200);
     assert_eq!((&listed[0]["runner_id"], &listed[0]["slots"]), (&json!(runner), &json!(2)));
     let backends = server.get("/backends").send().await.ok(200);
-    assert_eq!(backends, json!([{"name": "here", "kind": "openai", "model": "m", "runners": [runner], "probe": null}]));
+    assert_eq!(
+        backends,
+        json!([{"name": "here", "kind": "openai", "model": "m", "runners": [runner], "probe": null}])
+    );
 }
 
 #[tokio::test]
