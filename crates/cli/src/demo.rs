@@ -39,6 +39,9 @@ const RUNS: &str = include_str!("demo/runs.json");
 const BACKENDS: [(&str, &str); 3] =
     [("local", "smollm2-135m"), ("hosted", "gpt-4.1-mini"), ("large", "claude-sonnet-4-5")];
 
+/// The address of the demo's database.
+pub(crate) const DATABASE: &str = "sqlite::memory:";
+
 /// The longest time that a run may take.
 const RUN_MAX: Duration = Duration::from_secs(60);
 
@@ -125,6 +128,11 @@ impl DemoProject {
     }
 }
 
+/// Makes a folder the current one.
+pub(crate) fn enter(folder: &Path) -> Result<()> {
+    std::env::set_current_dir(folder).with_context(|| format!("cannot use the folder {}", folder.display()))
+}
+
 /// Performs the recorded runs of a demo, and then waits forever.
 pub(crate) async fn fill(demo: Option<&DemoProject>, app: &App) {
     if let Some(demo) = demo {
@@ -137,12 +145,4 @@ impl Drop for DemoProject {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
-}
-
-/// The address of the demo's database.
-pub(crate) const DATABASE: &str = "sqlite::memory:";
-
-/// Makes a folder the current one.
-pub(crate) fn enter(folder: &Path) -> Result<()> {
-    std::env::set_current_dir(folder).with_context(|| format!("cannot use the folder {}", folder.display()))
 }

@@ -74,8 +74,7 @@ impl State {
                 if self.task.is_some() {
                     return Err(Error::Journal("a second `run_start` in the same run"));
                 }
-                let task = Task::new(blueprint, contract.as_ref(), parameters, input)?;
-                self.task = Some(Task { overrides: overrides.clone(), ..task });
+                self.task = Some(Task::new(blueprint, contract.as_ref(), parameters, input, overrides)?);
                 Ok(())
             }
             EventBody::AttemptStarted { ladder, blueprint, tools, agents } => {

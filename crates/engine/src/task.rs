@@ -29,22 +29,17 @@ impl Task {
         contract: Option<&Arc<Contract>>,
         parameters: &Value,
         input: &str,
+        overrides: &RunOverrides,
     ) -> Result<Task, Error> {
         let own = blueprint.response_type;
         let contract = contract.map(|contract| CompiledContract::compile(contract, own)).transpose()?;
         let (blueprint, parameters, input) = (blueprint.clone(), parameters.clone(), input.to_owned());
-        let overrides = RunOverrides::default();
+        let overrides = overrides.clone();
         Ok(Task { blueprint, contract, parameters, input, overrides, under_grammar: None })
     }
 
     /// Returns the limits of the run: those of its agent, unless the caller chose others.
     pub(crate) fn limits(&self) -> Limits {
-        let RunOverrides { max_tokens, timeout_seconds, .. } = self.overrides;
-        let own = self.blueprint.limits.clone();
-        Limits {
-            max_tokens: max_tokens.or(own.max_tokens),
-            timeout_seconds: timeout_seconds.or(own.timeout_seconds),
-            ..own
-        }
+        self.overrides.limits(&self.blueprint.limits)
     }
 }

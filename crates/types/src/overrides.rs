@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Limits;
+
 /// Settings that a caller chooses for one run. They take precedence over the agent's and the runner's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunOverrides {
@@ -23,6 +25,15 @@ impl RunOverrides {
     /// Returns whether nothing is overridden.
     pub fn is_empty(&self) -> bool {
         *self == RunOverrides::default()
+    }
+
+    /// Returns the limits of the run: those of its agent, unless the caller chose others.
+    pub fn limits(&self, own: &Limits) -> Limits {
+        Limits {
+            max_tokens: self.max_tokens.or(own.max_tokens),
+            timeout_seconds: self.timeout_seconds.or(own.timeout_seconds),
+            ..own.clone()
+        }
     }
 
     /// Returns the overrides for child runs: they use the same backend, with its model, but have their own budget and time

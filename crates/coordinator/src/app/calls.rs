@@ -1,12 +1,11 @@
 //! Lists the model calls of a run from its journal.
 
-use slipform_api::{CallList, CallOutcome, CallView, Code, Error, ExtractionView, ReplySource, ReplyView};
-use slipform_extract::{Extraction, Mode, Options, Outcome, extract};
+use slipform_api::{CallList, CallOutcome, CallView, Code, Error, ReplySource, ReplyView};
+use slipform_extract::{Outcome, extract};
 use slipform_schema::Schema;
 use slipform_store::StoredEvent;
 use slipform_types::{
     Contract, Event, EventBody, EventKind, Reply, RunId, RunStatus, SUBMIT_RESULT, SessionId, TierBackend,
-    ValidationMode,
 };
 
 use super::{App, errors, extraction, views};
@@ -195,16 +194,7 @@ impl Calls<'_> {
             None if !reply.tool_calls.is_empty() && reply.text.trim().is_empty() => return,
             None => (ReplySource::Text, &reply.text),
         };
-        let mode = match contract.options.validation_mode {
-            ValidationMode::Strict => Mode::Strict,
-            ValidationMode::Lenient => Mode::Lenient,
-        };
-        let options = Options {
-            mode,
-            extract_json: contract.options.extract_json,
-            strict_json_only: contract.options.strict_json_only,
-            ..Options::default()
-        };
+        let options = extraction::options(&contract.options);
         // A patch holds parts of the result, which do not satisfy the whole contract.
         let is_patch = call.asked.as_ref().is_some_and(|asked| asked.contains("patch"));
         let schema = self.schema.as_ref().filter(|_| !is_patch);
@@ -213,15 +203,9 @@ impl Calls<'_> {
             Outcome::Invalid { candidate, .. } => Some(candidate),
             Outcome::NotFound { .. } | Outcome::TooLong { .. } => None,
         };
-        call.extraction = Some(extraction_view(text, found, mode));
+        call.extraction = Some(extraction::view(text, found, options.mode));
         (call.source, call.source_text) = (Some(source), Some(text.clone()));
     }
-}
-
-fn extraction_view(text: &str, found: Option<Extraction>, mode: Mode) -> ExtractionView {
-    let (document, repairs) =
-        found.as_ref().map(|found| extraction::located(text, found, mode)).unwrap_or_default();
-    ExtractionView { found: found.is_some(), value: found.map(|found| found.value), document, repairs }
 }
 
 fn reply_view(reply: Reply) -> ReplyView {

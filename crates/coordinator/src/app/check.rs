@@ -1,8 +1,8 @@
 //! Extraction and validation without a model.
 
-use slipform_api::{CheckRequest, CheckView, Code, Error};
-use slipform_extract::{Mode, Options, Outcome, extract};
-use slipform_types::ValidationMode;
+use slipform_api::{CheckRequest, CheckView, Code, Error, ExtractionView};
+use slipform_extract::{Mode, Outcome, extract};
+use slipform_types::ContractOptions;
 
 use super::{App, errors, extraction};
 
@@ -23,13 +23,8 @@ impl App {
             (None, Some(name)) => Some(self.registered_schema(&name).await?),
             (None, None) => None,
         };
-        let requested = request.options.unwrap_or_default();
-        let mut options = Options { mode: Mode::Strict, ..Options::default() };
-        if requested.validation_mode == Some(ValidationMode::Lenient) {
-            options.mode = Mode::Lenient;
-        }
-        options.extract_json = requested.extract_json.unwrap_or(options.extract_json);
-        options.strict_json_only = requested.strict_json_only.unwrap_or(options.strict_json_only);
+        let requested = request.options.unwrap_or_default().resolve(&ContractOptions::default());
+        let options = extraction::options(&requested);
         let (app, text) = (self.clone(), request.text);
         let check = move || {
             let schema = source.map(|source| app.inner.schemas.compile(&source)).transpose();
@@ -51,8 +46,6 @@ fn view(text: &str, outcome: Outcome, mode: Mode) -> Result<CheckView, Error> {
             return Err(Error::new(Code::PayloadTooLarge, message));
         }
     };
-    let (document, repairs) =
-        found.as_ref().map(|found| extraction::located(text, found, mode)).unwrap_or_default();
-    let is_found = found.is_some();
-    Ok(CheckView { valid, found: is_found, value: found.map(|found| found.value), errors, repairs, document })
+    let ExtractionView { found, value, document, repairs } = extraction::view(text, found, mode);
+    Ok(CheckView { valid, found, value, errors, repairs, document })
 }

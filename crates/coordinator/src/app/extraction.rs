@@ -2,11 +2,28 @@
 
 use std::ops::Range;
 
-use slipform_api::{RepairView, Span};
-use slipform_extract::{Extraction, Mode, locate};
+use slipform_api::{ExtractionView, RepairView, Span};
+use slipform_extract::{Extraction, Mode, Options, locate};
+use slipform_types::{ContractOptions, ValidationMode};
+
+/// Returns how a contract with these options reads replies.
+pub(super) fn options(options: &ContractOptions) -> Options {
+    let mode = match options.validation_mode {
+        ValidationMode::Strict => Mode::Strict,
+        ValidationMode::Lenient => Mode::Lenient,
+    };
+    let ContractOptions { extract_json, strict_json_only, .. } = *options;
+    Options { mode, extract_json, strict_json_only, ..Options::default() }
+}
+
+/// Converts what was found in a text; `None` if it holds no JSON.
+pub(super) fn view(text: &str, found: Option<Extraction>, mode: Mode) -> ExtractionView {
+    let (document, repairs) = found.as_ref().map(|found| located(text, found, mode)).unwrap_or_default();
+    ExtractionView { found: found.is_some(), value: found.map(|found| found.value), document, repairs }
+}
 
 /// Converts an extraction to the place of its document and its repairs.
-pub(super) fn located(text: &str, extraction: &Extraction, mode: Mode) -> (Option<Span>, Vec<RepairView>) {
+fn located(text: &str, extraction: &Extraction, mode: Mode) -> (Option<Span>, Vec<RepairView>) {
     let location = locate(text, extraction, mode);
     let offsets = location.repairs.iter().chain([&location.document]).flatten();
     let characters = Characters::count(text, offsets.flat_map(|range| [range.start, range.end]));

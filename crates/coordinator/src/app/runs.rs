@@ -10,7 +10,7 @@ use slipform_types::{Blueprint, EventBody, EventKind, RunId, RunOverrides, RunSt
 use tokio::time::Instant;
 
 use super::paging::{page, time};
-use super::submit::{stored_key, time_limit};
+use super::submit::stored_key;
 use super::{App, errors, views};
 
 /// Polling interval while waiting for a run, because notifications can be lost.
@@ -130,7 +130,8 @@ impl App {
     /// Returns `RunNotFound` for an unknown id.
     pub async fn time_limit(&self, run: &RunId) -> Result<Option<Duration>, Error> {
         let (blueprint, overrides) = self.start_of_run(run).await?;
-        Ok(time_limit(&blueprint, &overrides).map(|seconds| Duration::from_secs(seconds.into())))
+        let seconds = overrides.limits(&blueprint.limits).timeout_seconds;
+        Ok(seconds.map(|seconds| Duration::from_secs(seconds.into())))
     }
 
     /// Returns the settings that the caller chose for a run.

@@ -325,7 +325,10 @@ impl App {
             run_id: RunId::from_random(random()?),
             session,
             agent_name: blueprint.name.clone(),
-            timeout_ms: time_limit(&blueprint, &overrides).map(|seconds| i64::from(seconds) * 1_000),
+            timeout_ms: overrides
+                .limits(&blueprint.limits)
+                .timeout_seconds
+                .map(|seconds| i64::from(seconds) * 1_000),
             start: EventBody::RunStart { run_type, blueprint, contract, parameters, input, overrides },
             mode,
             parent,
@@ -402,11 +405,6 @@ fn overrides_of(request: &RunRequest) -> Result<RunOverrides, Error> {
         }
     }
     Ok(overrides)
-}
-
-/// Returns the time limit of a run in seconds.
-pub(super) fn time_limit(blueprint: &Blueprint, overrides: &RunOverrides) -> Option<u32> {
-    overrides.timeout_seconds.or(blueprint.limits.timeout_seconds)
 }
 
 fn refuse_procedural(blueprint: &Blueprint) -> Result<(), Error> {

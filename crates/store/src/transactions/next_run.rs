@@ -104,8 +104,8 @@ async fn start_callback_run(
         tx.execute("DELETE FROM callbacks WHERE child_run_id = $1", &[child.as_str().into()]).await?;
     }
     let (blueprint, contract, overrides) = start_to_continue(tx, session, continues.as_ref()).await?;
-    let timeout = overrides.timeout_seconds.or(blueprint.limits.timeout_seconds);
-    let timeout_ms = timeout.map(|seconds| i64::from(seconds) * 1000);
+    let limits = overrides.limits(&blueprint.limits);
+    let timeout_ms = limits.timeout_seconds.map(|seconds| i64::from(seconds) * 1000);
     let input = Callback(&ends).to_string();
     let start = EventBody::RunStart {
         run_type: RunType::ResumeSession,
