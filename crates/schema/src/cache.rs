@@ -1,7 +1,7 @@
 //! The cache of compiled schemas.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -38,6 +38,12 @@ struct Entry {
 }
 
 impl Cache {
+    /// Returns the cache that all parts of a process may share.
+    pub fn shared() -> &'static Cache {
+        static SHARED: LazyLock<Cache> = LazyLock::new(Cache::default);
+        &SHARED
+    }
+
     /// Compiles `source`, or returns the cached schema for `hash` if its source is equal. A wrong hash costs
     /// only the lookup.
     ///

@@ -5,6 +5,7 @@
 //! Modules, in reading order:
 //!
 //! - `schema`: [`Schema`] and [`Compiler`]. `cache`: the [`Cache`] of compiled schemas by hash.
+//! - `draft`: [`declare_draft`] finds the draft that a schema without `$schema` is written in.
 //! - `google`: rewrites schemas in the form of Google's APIs.
 //! - `limits`: size and nesting limits, checked before a document is compiled.
 //! - `memory`, `pattern_size`: estimate the memory of a compiled schema and of its patterns, to refuse large ones.
@@ -54,6 +55,7 @@
 mod budget;
 mod cache;
 mod compact;
+mod draft;
 mod error;
 mod explain;
 mod google;
@@ -81,6 +83,7 @@ mod wrap;
 pub use budget::{EXPLANATION_STEPS_MAX, VALIDATION_STEPS_MAX};
 pub use cache::{CACHE_BYTES_MAX, Cache};
 pub use compact::{compact, compact_within};
+pub use draft::declare_draft;
 pub use error::Error;
 pub use impossible::impossible_part;
 pub use jsonschema::Draft;

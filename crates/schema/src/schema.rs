@@ -12,11 +12,13 @@ use crate::Error;
 use crate::budget::{self, EXPLANATION_STEPS_MAX, VALIDATION_STEPS_MAX, metered};
 use crate::explain::explain;
 use crate::google;
+use crate::impossible::impossible_part;
 use crate::limits::{self, SCHEMA_BYTES_MAX, VALUE_DEPTH_MAX};
 use crate::memory;
 use crate::refs::{REFERENCE_KEYWORDS, References};
 use crate::shape::Shape;
 use crate::violation::{Violation, Violations};
+use crate::wrap::needs_wrapping;
 
 /// The most backtracking steps of a pattern with look-around on one string. Patterns without look-around run
 /// on a linear engine and never reach it. Beyond it, the string is reported as a violation.
@@ -46,6 +48,14 @@ struct Inner {
     memory_bytes: u64,
     compiler: Compiler,
     explainer: OnceLock<Option<Validator>>,
+    facts: OnceLock<Facts>,
+}
+
+/// What follows from the document alone, found when it is first asked for.
+#[derive(Debug)]
+struct Facts {
+    impossible_part: Option<String>,
+    needs_wrapping: bool,
 }
 
 /// Compiler settings; [`Schema::compile`] uses the defaults.
@@ -104,6 +114,7 @@ impl Compiler {
             memory_bytes,
             compiler: self.clone(),
             explainer: OnceLock::new(),
+            facts: OnceLock::new(),
         };
         Ok(Schema { inner: Arc::new(inner) })
     }
@@ -177,6 +188,23 @@ impl Schema {
     /// Returns a view of the schema that answers questions about expected values.
     pub fn shape(&self) -> Shape<'_> {
         Shape::new(&self.inner.source, &self.inner.references)
+    }
+
+    /// Returns the JSONPath of a part that no value satisfies, if the whole schema depends on it.
+    pub fn impossible_part(&self) -> Option<&str> {
+        self.facts().impossible_part.as_deref()
+    }
+
+    /// Returns whether a value may be something else than an object, as [`needs_wrapping`](crate::needs_wrapping) does.
+    pub fn needs_wrapping(&self) -> bool {
+        self.facts().needs_wrapping
+    }
+
+    fn facts(&self) -> &Facts {
+        self.inner.facts.get_or_init(|| Facts {
+            impossible_part: impossible_part(self.source()),
+            needs_wrapping: needs_wrapping(self.source()),
+        })
     }
 
     /// Returns whether `value` satisfies the schema.
