@@ -1,13 +1,13 @@
 //! `cargo xtask bench`: installs the peers of a benchmark and runs it.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::{env, fs};
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::shell::{self, command, exists, root};
-use crate::{python, ui, weights};
+use crate::{debian, python, ui, weights};
 
 /// The extraction peers. All versions are exact, so that figures stay comparable and a new release breaks nothing.
 const JSON_REPAIR: &str = "json_repair==0.64.2";
@@ -31,9 +31,14 @@ const OVERHEAD: [&str; 2] = ["instructor==1.17.0", "openai==3.3.0"];
 const MCP_OVERHEAD: [&str; 1] = ["fastmcp==4.1.2"];
 const MCP_CALLS: &str = "600";
 
+/// The Python packages of the gateway benchmark: two gateways. LiteLLM requires a later `certifi` than the index may have;
+/// the benchmark uses no certificates.
+const GATEWAY: [&str; 2] = ["tensorzero==2026.6.0", "litellm[proxy]==1.108.7"];
+const GATEWAY_OVERRIDES: [&str; 1] = ["certifi>=2026"];
+
 /// The order of the table: Slipform's defaults, the peers, then single strategies.
-const CONTESTANTS: &str = "slipform:embedded,slipform:auto,server,instructor,pydantic-ai,baml,slipform:native,slipform:tool,\
-                           slipform:system_prompt,slipform:prompt";
+const CONTESTANTS: &str = "slipform:embedded,slipform:auto,server,gateway:openai,instructor,gateway:instructor,pydantic-ai,\
+                           gateway:pydantic-ai,baml,slipform:native,slipform:tool,slipform:system_prompt,slipform:prompt";
 
 pub(crate) fn run(name: &str, rest: &[String]) -> Result<()> {
     match name {
@@ -44,10 +49,12 @@ pub(crate) fn run(name: &str, rest: &[String]) -> Result<()> {
         "grammar" => grammar(rest),
         "embedded" => embedded(rest),
         "queue" => queue(rest),
+        "gateway" => gateway(rest),
         "ui" => ui(rest),
         other => {
             bail!(
-                "benchmark `{other}` not found; use extract, conformance, correction, overhead, grammar, embedded, queue or ui"
+                "benchmark `{other}` not found; use extract, conformance, correction, overhead, grammar, embedded, queue, \
+                 gateway or ui"
             )
         }
     }
@@ -133,6 +140,29 @@ fn queue(rest: &[String]) -> Result<()> {
     let mut bench = Command::new(root().join("target/release/slipform-queue-bench"));
     bench.arg("--server").arg(root().join("target/release/slipform")).args(rest);
     shell::run("bench queue", &mut bench)
+}
+
+/// Measures requests to plain models through the gateway beside nginx, TensorZero and the LiteLLM proxy. All are measured as
+/// they are published, so the server is built with the profile `dist`.
+fn gateway(rest: &[String]) -> Result<()> {
+    let missing: Vec<&str> =
+        ["nginx", "wrk"].into_iter().filter(|program| find_program(program).is_none()).collect();
+    if !missing.is_empty() {
+        debian::install(&missing.join(" and "), &missing)?;
+    }
+    let python = python::install_with_overrides("gateway", &GATEWAY, &GATEWAY_OVERRIDES)?.join("python");
+    let build = ["build", "--profile", "dist", "--quiet", "--package", "slipform"];
+    shell::run("building slipform", &mut command("cargo", &build))?;
+    let mut bench = Command::new(python);
+    bench.arg(root().join("benches/gateway/bench.py")).arg(root().join("target/dist/slipform"));
+    shell::run("bench gateway", bench.args(rest))
+}
+
+/// Returns the path of a program. Debian installs servers into `/usr/sbin`, which is outside the `PATH` of most users.
+fn find_program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// Measures CPU time per call beside a bare client and Instructor, and a tool call over MCP beside an API call and FastMCP.

@@ -6,7 +6,7 @@
 //! - `test`: everything that CI runs. `tidy`: rules that the compiler does not know. `demo`: an agent on the embedded model. `bench`: the benchmarks.
 //!   `torture`: random kills under load.
 //! - `ui`: builds the dashboard. `install`: builds and installs the command with it.
-//! - `debian`, `postgres`, `python`, `mcp`, `weights`: install or start the dependencies.
+//! - `debian`, `postgres`, `python`, `node`, `mcp`, `gateway`, `weights`: install or start the dependencies.
 //! - `shell`: runs other programs from the repository root.
 //!
 //! Not in this crate: the benchmarks (`benches/`) and the fault tests (`crates/cli/tests/faults`).
@@ -19,7 +19,9 @@
 mod bench;
 mod debian;
 mod demo;
+mod gateway;
 mod mcp;
+mod node;
 mod postgres;
 mod python;
 mod shell;
@@ -39,7 +41,8 @@ usage: cargo xtask COMMAND
   demo           run an agent on the embedded model with a sample ticket
   ui             build the dashboard, which the next build of slipform embeds
   install        build slipform with the dashboard and install it with cargo
-  bench [NAME]   run a benchmark: extract (default), conformance, correction, overhead, grammar, embedded, queue, ui
+  bench [NAME]   run a benchmark: extract (default), conformance, correction, overhead, grammar, embedded, queue,
+                 gateway, ui
   torture [--kills N] [--store sqlite|postgres] [--seed S]
                  kill coordinators and runners at random times under load [default: 500 kills on each store]";
 

@@ -13,6 +13,12 @@ use crate::shell::{self, command};
 /// The folder in which Debian and its derivatives install the server's programs, outside the `PATH`.
 const FOLDERS: &str = "/usr/lib/postgresql";
 
+/// The words of the server's log about a port that is taken.
+const ADDRESS_IN_USE: &str = "Address already in use";
+
+/// How often a server is started on another port, if the first one is taken.
+const STARTS_MAX: u32 = 5;
+
 /// A server in a temporary folder. Dropping it stops the server and deletes the folder.
 pub(crate) struct Server {
     programs: PathBuf,
@@ -32,8 +38,7 @@ impl Server {
         };
         let folder = std::env::temp_dir().join(format!("slipform-postgres-{}", std::process::id()));
         fs::create_dir_all(&folder).context("cannot create a folder for PostgreSQL")?;
-        let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr())?.port();
-        let server = Server { programs, folder, port };
+        let mut server = Server { programs, folder, port: free_port()? };
         if is_root() {
             let mut chown = command("chown", &["postgres"]);
             shell::run("changing the owner of the folder to postgres", chown.arg(&server.folder))?;
@@ -43,19 +48,37 @@ impl Server {
             "initializing the database cluster",
             &format!("initdb --auth=trust --username=postgres --pgdata={data}"),
         )?;
+        for _ in 1..STARTS_MAX {
+            match server.start_process() {
+                Err(_) if server.log_text().contains(ADDRESS_IN_USE) => server.port = free_port()?,
+                started => return started.map(|()| server),
+            }
+        }
+        server.start_process().map(|()| server)
+    }
+
+    fn start_process(&self) -> Result<()> {
         let options = format!(
-            "-p {port} -k {} -c listen_addresses=127.0.0.1 -c max_connections=300",
-            server.folder.display()
+            "-p {} -k {} -c listen_addresses=127.0.0.1 -c max_connections=300",
+            self.port,
+            self.folder.display()
         );
-        let log = server.folder.join("log");
-        server.run(
+        self.run(
             "starting PostgreSQL",
             &format!(
-                "pg_ctl start --wait --silent --pgdata={data} --log={} --options=\"{options}\"",
-                log.display()
+                "pg_ctl start --wait --silent --pgdata={} --log={} --options=\"{options}\"",
+                self.data(),
+                self.log().display()
             ),
-        )?;
-        Ok(server)
+        )
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    fn log_text(&self) -> String {
+        fs::read_to_string(self.log()).unwrap_or_default()
     }
 
     /// Returns the URL of the server's default database.
@@ -95,6 +118,11 @@ impl Drop for Server {
         let _ = self.command(&stop).status();
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Returns a port that no server uses now. A connection may take it before the database does.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr())?.port())
 }
 
 /// Returns the folder with the newest server's programs, if PostgreSQL is installed.

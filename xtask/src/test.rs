@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::shell::{self, command, root};
-use crate::{mcp, postgres, python, tidy, ui, weights};
+use crate::{gateway, mcp, postgres, python, tidy, ui, weights};
 
 /// The cargo-deny version whose format `deny.toml` has.
 const DENY_VERSION: &str = "0.20.2";
@@ -27,6 +27,7 @@ fn run_all() -> Result<()> {
     let weights = weights::pull(&root().join("target/debug/slipform"))?;
     let python = mcp::install()?;
     let clients = mcp::install_clients()?;
+    let gateway_clients = gateway::install_clients()?;
     let schemathesis = python::install("schemathesis", &[SCHEMATHESIS])?.join("schemathesis");
     let database = postgres::Server::start()?;
     let mut tests = command("cargo", &["test", "--workspace", "--quiet", "--no-fail-fast"]);
@@ -34,6 +35,7 @@ fn run_all() -> Result<()> {
         .env("SLIPFORM_MODEL", weights)
         .env("SLIPFORM_MCP_PYTHON", python)
         .env("SLIPFORM_MCP_CLIENTS", clients)
+        .env("SLIPFORM_GATEWAY_CLIENTS", gateway_clients)
         .env("SLIPFORM_SCHEMATHESIS", schemathesis)
         .env("SLIPFORM_TEST_POSTGRES", database.url())
         .env("SLIPFORM_TEST_POSTGRES_BIN", database.programs());
@@ -46,12 +48,15 @@ fn run_all() -> Result<()> {
     deny()
 }
 
-/// Returns the second run of the command suite, in which a coordinator serves the project of each command. It leaves out
-/// what does not use a coordinator, or starts one itself. The same selection of packages shares the build of the first run.
+/// Modules of the command suite that use no coordinator, or start one themselves.
+const WITHOUT_COORDINATOR: [&str; 9] =
+    ["api::", "check::", "docs::", "embedded", "gateway", "mcp", "model::", "protection::", "reference::"];
+
+/// Returns the second run of the command suite, in which a coordinator serves the project of each command. The same
+/// selection of packages shares the build of the first run.
 fn commands_against_a_server() -> Command {
     let mut tests = command("cargo", &["test", "--workspace", "--quiet", "--test", "cli", "--"]);
-    for module in ["api::", "check::", "docs::", "embedded", "mcp", "model::", "protection::", "reference::"]
-    {
+    for module in WITHOUT_COORDINATOR {
         tests.args(["--skip", module]);
     }
     tests.env("SLIPFORM_TEST_SERVER", "1");

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use slipform_types::{
-    AgentCard, Blueprint, Contract, Event, EventBody, RunId, RunOverrides, RunType, SessionId,
+    AgentCard, Blueprint, Contract, Conversation, Event, EventBody, RunId, RunOverrides, RunType, SessionId,
 };
 
 use crate::runner::AttemptRef;
@@ -71,6 +71,8 @@ pub struct RunStart {
     pub input: String,
     /// The settings that the caller chose for this run.
     pub overrides: RunOverrides,
+    /// The conversation of a caller that keeps it; `None` for sessions of agents.
+    pub conversation: Option<Arc<Conversation>>,
 }
 
 /// The first run of a session.
@@ -156,7 +158,9 @@ impl Journal {
 }
 
 fn run_start(body: &EventBody) -> Option<RunStart> {
-    let EventBody::RunStart { run_type, blueprint, contract, parameters, input, overrides } = body else {
+    let EventBody::RunStart { run_type, blueprint, contract, parameters, input, overrides, conversation } =
+        body
+    else {
         return None;
     };
     Some(RunStart {
@@ -166,13 +170,14 @@ fn run_start(body: &EventBody) -> Option<RunStart> {
         parameters: parameters.clone(),
         input: input.clone(),
         overrides: overrides.clone(),
+        conversation: conversation.clone(),
     })
 }
 
 impl From<RunStart> for EventBody {
     fn from(start: RunStart) -> EventBody {
-        let RunStart { run_type, blueprint, contract, parameters, input, overrides } = start;
-        EventBody::RunStart { run_type, blueprint, contract, parameters, input, overrides }
+        let RunStart { run_type, blueprint, contract, parameters, input, overrides, conversation } = start;
+        EventBody::RunStart { run_type, blueprint, contract, parameters, input, overrides, conversation }
     }
 }
 

@@ -143,16 +143,18 @@ impl Client {
         self.send(self.request(Method::POST, path)?.json_body(body), ANSWER_TIMEOUT).await
     }
 
-    /// Sends a POST request that takes effect once per idempotency key.
-    async fn post_once<T: DeserializeOwned>(
+    /// Sends a POST request with further headers.
+    async fn post_with_headers<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
-        key: Option<&str>,
+        headers: &[(&str, Option<&str>)],
     ) -> Result<T, Error> {
         let mut request = self.request(Method::POST, path)?.json_body(body);
-        if let Some(key) = key {
-            request = request.header("idempotency-key", key);
+        for (name, value) in headers {
+            if let Some(value) = *value {
+                request = request.header(*name, value);
+            }
         }
         self.send(request, ANSWER_TIMEOUT).await
     }

@@ -33,6 +33,7 @@ mod calls;
 mod check;
 mod client;
 mod error;
+mod gateway;
 mod openapi;
 mod operations;
 mod registry;
@@ -47,6 +48,10 @@ pub use calls::{CallList, CallOutcome, CallView, ExtractionView, ReplySource, Re
 pub use check::{CheckRequest, CheckView, RepairView, Span};
 pub use client::{Client, Connection, TokenSource, shown_url};
 pub use error::{Code, Error, ErrorBody};
+pub use gateway::{
+    GatewayRequestPage, GatewayRequestQuery, GatewayRequestStatus, GatewayRequestView, RequestLog,
+    RequestSender,
+};
 pub use openapi::{
     AgentSchema, AssignmentSchema, CallErrorSchema, ContractOptionsSchema, ContractSchema, EventBodySchema,
     EventSchema, EventTypeName, ExecutionModeName, JsonSchemaDocument, OptionsSchema, OverridesSchema,

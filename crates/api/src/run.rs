@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slipform_types::{
     ExecutionMode, OptionsPatch, RunErrorType, RunId, RunOverrides, RunStatus, RunType, RunVerdict, Salvage,
-    SessionId, Tokens,
+    Sampling, SessionId, Tokens, TraceParent,
 };
 use utoipa::{IntoParams, ToSchema};
 
@@ -83,6 +83,14 @@ pub struct RunRequest {
     /// has used so far.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refresh_agent: bool,
+    /// The caller's position in its trace, from the header `traceparent`. It is no part of the body.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub trace_parent: Option<TraceParent>,
+    /// The sampling parameters of a client of the gateway. They are no part of the body.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub sampling: Sampling,
 }
 
 impl RunRequest {
@@ -109,6 +117,8 @@ impl RunRequest {
             model: self.model.clone(),
             max_tokens: self.max_tokens,
             timeout_seconds: self.timeout_seconds,
+            trace_parent: self.trace_parent.clone(),
+            sampling: self.sampling.clone(),
         }
     }
 
@@ -131,6 +141,8 @@ impl RunRequest {
             timeout_seconds: None,
             queue: false,
             refresh_agent: false,
+            trace_parent: None,
+            sampling: Sampling::default(),
         }
     }
 }

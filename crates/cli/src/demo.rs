@@ -12,9 +12,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use serde_json::Value;
-use slipform_api::{CallerApi, RunRequest, waiting};
+use slipform_api::{CallerApi, RequestLog as _, RunRequest, waiting};
 use slipform_coordinator::App;
-use slipform_types::with_hex;
+use slipform_types::{GatewayRequest, with_hex};
 
 use crate::output;
 
@@ -35,6 +35,9 @@ const AGENTS: [(&str, &str); 7] = [
 /// The runs in order, with the replies of their models.
 const RUNS: &str = include_str!("demo/runs.json");
 
+/// Requests of the gateway. Only their summaries are recorded.
+const REQUESTS: &str = include_str!("demo/requests.json");
+
 /// The backends whose replies are recorded, with the names of their models.
 const BACKENDS: [(&str, &str); 3] =
     [("local", "smollm2-135m"), ("hosted", "gpt-4.1-mini"), ("large", "claude-sonnet-4-5")];
@@ -49,6 +52,7 @@ const RUN_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct DemoProject {
     pub(crate) folder: PathBuf,
     runs: Vec<DemoRun>,
+    requests: Vec<GatewayRequest>,
 }
 
 /// One recorded run.
@@ -72,10 +76,11 @@ impl DemoProject {
     /// Writes the project.
     pub(crate) fn create() -> Result<DemoProject> {
         let runs: Vec<DemoRun> = serde_json::from_str(RUNS).context("the recorded runs are invalid")?;
+        let requests = serde_json::from_str(REQUESTS).context("the recorded requests are invalid")?;
         let mut bytes = [0; 6];
         getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("cannot name a folder: {error}"))?;
         let folder = std::env::temp_dir().join(with_hex("slipform-demo-", &bytes));
-        let project = DemoProject { folder, runs };
+        let project = DemoProject { folder, runs, requests };
         project
             .write()
             .with_context(|| format!("cannot write the project in {}", project.folder.display()))?;
@@ -110,6 +115,7 @@ impl DemoProject {
 
     /// Performs the recorded runs, one after the other.
     async fn perform(&self, app: &App) {
+        self.requests.iter().for_each(|request| app.record(request.clone()));
         for run in &self.runs {
             let request = RunRequest {
                 prompt: run.prompt.clone(),

@@ -1,7 +1,6 @@
 //! The resources of a runner in this process: backends, keys, project folder and environment variables. The coordinator
 //! never sees them.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,18 +8,15 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use slipform_agents::placeholders::{FillContext, Filled, fill};
 use slipform_api::Assignment;
-use slipform_model::{Backend, BackendConfig, Call, CallFuture};
+use slipform_model::BackendConfig;
 use slipform_runner::{
     LadderRung, Prepared, ProjectPolicy, ResourceProvider, Resources, Secrets, Variables, program_positions,
     resolve_folder,
 };
-use slipform_types::{
-    AgentType, BackendKind, Blueprint, RunId, RunOverrides, SessionId, TierBackend, WRITING_TOOLS,
-};
-
-use tokio::sync::Semaphore;
+use slipform_types::{AgentType, Blueprint, RunId, RunOverrides, SessionId, WRITING_TOOLS};
 
 use crate::backends::{self, Verdicts, environment};
+use crate::connections::Connections;
 use crate::settings::Settings;
 use crate::{admin_token, output, secrets};
 
@@ -34,19 +30,27 @@ pub(crate) struct LocalResources {
     secrets: Secrets,
     /// Variables of this process that agents must not name.
     private_variables: Vec<String>,
-    /// Connected backends by name. Runs share their connections, concurrency limits and loaded weights.
-    connected: tokio::sync::Mutex<HashMap<String, LadderRung>>,
-    /// Limits of concurrent calls to models that callers name, by backend.
-    model_limits: tokio::sync::Mutex<HashMap<String, Arc<Semaphore>>>,
+    connections: Connections,
 }
 
 impl LocalResources {
     pub(crate) fn new(project: PathBuf, settings: Settings, backend: Option<String>) -> LocalResources {
         // `Settings::read` has installed the keys of backends.
         let secrets = secrets::known().with(admin_token::read(&project));
-        let (connected, model_limits) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
-        let private_variables = Vec::new();
-        LocalResources { project, settings, backend, secrets, private_variables, connected, model_limits }
+        let connections = Connections::new(project.clone());
+        LocalResources { project, settings, backend, secrets, private_variables: Vec::new(), connections }
+    }
+
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Refuses agents that name one of these variables: their programs must not see the database's password.
@@ -175,89 +179,22 @@ impl LocalResources {
         let chosen = overrides.backend.as_ref().or(self.backend.as_ref());
         let chosen = chosen.map(|name| self.settings.backend(name)).transpose()?;
         match (chosen, &overrides.model) {
-            (Some(backend), None) => return Ok(vec![self.rung("default", backend).await?]),
-            (Some(backend), Some(model)) => return Ok(vec![self.rung_with_model(backend, model).await?]),
+            (Some(backend), None) => return Ok(vec![self.connections.rung("default", backend).await?]),
+            (Some(backend), Some(model)) => {
+                return Ok(vec![self.connections.with_model(backend, model).await?]);
+            }
             (None, _) => {}
         }
         let mut ladder = Vec::new();
         for tier in self.settings.ladder(blueprint)? {
             let backend = self.settings.tier(&tier)?;
             if let Some(model) = &overrides.model {
-                return Ok(vec![self.rung_with_model(backend, model).await?]);
+                return Ok(vec![self.connections.with_model(backend, model).await?]);
             }
-            ladder.push(self.rung(&tier, backend).await?);
+            ladder.push(self.connections.rung(&tier, backend).await?);
         }
         Ok(ladder)
     }
-
-    /// Returns the backend of a tier as one rung of the escalation ladder, connected once.
-    async fn rung(&self, tier: &str, config: &BackendConfig) -> Result<LadderRung> {
-        let mut connected = self.connected.lock().await;
-        if let Some(rung) = connected.get(&config.name) {
-            let tier = TierBackend { tier: tier.to_owned(), ..rung.tier.clone() };
-            return Ok(LadderRung { tier, ..rung.clone() });
-        }
-        let (config, backend) = backends::open(config).await?;
-        let rung = LadderRung { tier: self.tier(tier, &config), backend };
-        connected.insert(config.name, rung.clone());
-        Ok(rung)
-    }
-
-    /// Returns a backend with another model. Such connections are not kept, because callers may name any model; they share
-    /// the concurrency limit of their backend.
-    async fn rung_with_model(&self, backend: &BackendConfig, model: &str) -> Result<LadderRung> {
-        let limit = self
-            .model_limits
-            .lock()
-            .await
-            .entry(backend.name.clone())
-            .or_insert_with(|| Arc::new(Semaphore::new(backend.max_concurrency)))
-            .clone();
-        let (config, connected) = backends::open(&with_model(backend, model)?).await?;
-        let tier = self.tier("default", &config);
-        Ok(LadderRung { tier, backend: Arc::new(Limited { backend: connected, limit }) })
-    }
-
-    /// Returns a tier whose backend is known by its settings and its probe.
-    fn tier(&self, tier: &str, config: &BackendConfig) -> TierBackend {
-        let verdicts = Verdicts::read(&self.project);
-        let verdict = verdicts.of(config);
-        let capabilities = verdict.map(|verdict| verdict.capabilities).unwrap_or_default();
-        let dialect = verdict.and_then(|verdict| verdict.dialect.as_deref()?.parse().ok());
-        TierBackend { tier: tier.to_owned(), backend: config.info(capabilities, dialect) }
-    }
-}
-
-/// A backend that shares a limit of concurrent calls with others.
-#[derive(Debug)]
-struct Limited {
-    backend: Arc<dyn Backend>,
-    limit: Arc<Semaphore>,
-}
-
-impl Backend for Limited {
-    fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
-        Box::pin(async move {
-            // Never closed.
-            let _place = self.limit.acquire().await;
-            self.backend.call(call).await
-        })
-    }
-
-    fn features(&self) -> &'static [&'static str] {
-        self.backend.features()
-    }
-}
-
-/// Returns a backend with another model.
-fn with_model(backend: &BackendConfig, model: &str) -> Result<BackendConfig> {
-    if matches!(backend.kind, BackendKind::Embedded | BackendKind::Command) {
-        bail!(
-            "the model of backend `{}` is fixed by slipform.toml; name another backend, or omit the model",
-            backend.name
-        );
-    }
-    Ok(BackendConfig { model: Some(model.to_owned()), ..backend.clone() })
 }
 
 impl ResourceProvider for LocalResources {

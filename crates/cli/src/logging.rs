@@ -51,13 +51,18 @@ pub(crate) fn start(level: LevelFilter) -> Result<Logging> {
 
 #[cfg(feature = "otel")]
 mod spans {
+    use std::collections::HashMap;
+
     use anyhow::{Context as _, Result};
+    use opentelemetry::propagation::TextMapPropagator as _;
     use opentelemetry::trace::TracerProvider as _;
     use opentelemetry_sdk::Resource;
+    use opentelemetry_sdk::propagation::TraceContextPropagator;
     use opentelemetry_sdk::trace::{SdkTracerProvider, Tracer};
-    use slipform_types::env;
-    use tracing::Subscriber;
-    use tracing_opentelemetry::OpenTelemetryLayer;
+    use slipform_runner::TraceLinks;
+    use slipform_types::{TraceParent, env};
+    use tracing::{Span, Subscriber};
+    use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
     use tracing_subscriber::Layer as _;
     use tracing_subscriber::filter::{Filtered, LevelFilter};
     use tracing_subscriber::registry::LookupSpan;
@@ -85,6 +90,7 @@ mod spans {
             let resource = Resource::builder().with_service_name("slipform").build();
             let provider =
                 SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
+            slipform_runner::set_trace_links(Box::new(Links(TraceContextPropagator::new())));
             Ok(Some(Spans(provider)))
         }
 
@@ -94,6 +100,26 @@ mod spans {
         {
             let tracer = self.0.tracer("slipform");
             tracing_opentelemetry::layer().with_tracer(tracer).with_filter(LevelFilter::INFO)
+        }
+    }
+
+    /// The name of the header that carries a position in a trace.
+    const TRACE_PARENT: &str = "traceparent";
+
+    /// Reads and writes positions in traces.
+    struct Links(TraceContextPropagator);
+
+    impl TraceLinks for Links {
+        fn set_parent(&self, span: &Span, parent: &TraceParent) {
+            let carrier = HashMap::from([(TRACE_PARENT.to_owned(), parent.to_string())]);
+            // An error means that no collector gets the span.
+            let _ = span.set_parent(self.0.extract(&carrier));
+        }
+
+        fn position(&self, span: &Span) -> Option<TraceParent> {
+            let mut carrier = HashMap::new();
+            self.0.inject_context(&span.context(), &mut carrier);
+            carrier.get(TRACE_PARENT)?.parse().ok()
         }
     }
 

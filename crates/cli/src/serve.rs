@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use slipform_coordinator::http::{ErrorForm, Server, ServerOptions};
+use slipform_coordinator::http::{Mount, Server, ServerOptions};
 use slipform_coordinator::{
     Analytics, App, AppOptions, Registry, Retention, StoreOptions, Sweeper, SweeperOptions,
 };
@@ -25,7 +25,11 @@ use crate::demo::DemoProject;
 use crate::exit::Exit;
 use crate::local_resources::LocalResources;
 use crate::settings::{FILE, ServerSettings, Settings};
-use crate::{admin_token, analytics, coordinator, dashboard, demo, logging, mcp, output, secrets, signals};
+use crate::signals::Signals;
+use crate::{
+    admin_token, analytics, coordinator, dashboard, demo, file_limit, gateway, logging, mcp, output, secrets,
+    signals,
+};
 
 /// The default listen address.
 const LISTEN: &str = "127.0.0.1:8765";
@@ -36,15 +40,20 @@ const SLOTS: usize = 4;
 /// The timeout of one claim request of the runner in this process.
 const CLAIM_WAIT: Duration = Duration::from_secs(2);
 
+/// The longest wait for requests of the gateway after the server has stopped.
+const GATEWAY_END_MAX: Duration = Duration::from_secs(1);
+
 /// The milliseconds of a day, to convert `retention_days`.
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 pub(crate) fn run(arguments: &Serve) -> Result<Exit> {
     let _logging = logging::start(LevelFilter::INFO)?;
+    file_limit::raise();
     multi_thread_runtime()?.block_on(serve(arguments))
 }
 
 async fn serve(arguments: &Serve) -> Result<Exit> {
+    let mut signals = Signals::listen()?;
     let demo = arguments.demo.then(DemoProject::create).transpose()?;
     if let Some(demo) = &demo {
         demo::enter(&demo.folder)?;
@@ -54,7 +63,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let listen = arguments.listen.clone().or_else(|| settings.server.listen.clone());
     let listen = parse_listen(listen.as_deref().unwrap_or(LISTEN))?;
     let database = Database::find(&project, address(arguments), &settings.server)?;
-    let Some(app) = open(&database, &project, &settings.server, arguments).await? else {
+    let Some(app) = open(&database, &project, &settings.server, arguments, &mut signals).await? else {
         return Ok(Exit::Interrupted);
     };
     let server_options = server_options(&project, &app, listen, &settings.server).await?;
@@ -64,6 +73,8 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let bound = Server::bind(server_options, app.clone()).await?;
     let mcp = McpServer::new(Arc::new(app.clone()), mcp::options(&settings.mcp, None));
     let bound = bound.mount(slipform_mcp_server::router(mcp.clone()));
+    let record = settings.gateway.record;
+    let slots = settings.server.slots.map_or(SLOTS, |slots| slots as usize);
     let url = format!("{scheme}://{}", bound.address());
     // Commands of the same user find the server and its token while this value exists.
     let _announcement = Announcement::make(&project, bound.address()).ok();
@@ -75,16 +86,19 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let sweeper = sweeper(&app, &settings.server);
     let mut background = tokio::spawn(run_background_tasks(app.clone(), sweeper, analytics.clone()));
     let (close, closing) = watch::channel(false);
-    let slots = settings.server.slots.map_or(SLOTS, |slots| slots as usize);
-    let mut worker = (!arguments.no_runner).then(|| {
+    let resources = (!arguments.no_runner).then(|| {
         let private = database.private_variables(&settings.server);
-        let resources = LocalResources::new(project.clone(), settings, None).without_variables(private);
+        Arc::new(LocalResources::new(project.clone(), settings, None).without_variables(private))
+    });
+    let gateway = gateway::open(&app, resources.clone(), record);
+    let bound = bound.mount(slipform_gateway::router(gateway.clone()));
+    let mut worker = resources.map(|resources| {
         let worker = local_worker(&app, resources, slots, bound.address());
         tokio::spawn(worker.run(signals::closed(closing.clone())))
     });
     let server = tokio::spawn(bound.run(signals::closed(closing)));
     tokio::select! {
-        interrupted = signals::interrupted() => interrupted?,
+        () = signals.interrupted() => {}
         () = demo::fill(demo.as_ref(), &app) => {}
         // The service would accept runs and never finish them without its runner or its background tasks.
         ended = worker_ended(&mut worker) => bail!("the runner in this process ended: {}", end_reason(ended)),
@@ -100,13 +114,24 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
         let _ = worker.await;
     }
     let _ = server.await;
+    // Requests whose clients are gone end a moment later; their summaries are stored too.
+    gateway.wait_until_idle(GATEWAY_END_MAX).await;
     background.abort();
+    let _ = background.await;
+    close_store(&app, analytics).await;
+    Ok(Exit::Valid)
+}
+
+/// Stores what is still in memory and closes the database.
+async fn close_store(app: &App, analytics: Option<Analytics>) {
+    if let Err(error) = app.flush_requests().await {
+        tracing::warn!(%error, "the summaries of the last gateway requests are lost");
+    }
     if let Some(analytics) = analytics {
         analytics.catch_up().await;
     }
     // The write-ahead log is copied into the database, which is then one file.
     app.store().close().await;
-    Ok(Exit::Valid)
 }
 
 /// Prints where the server and its dashboard are, and opens the dashboard if that is wanted.
@@ -129,6 +154,7 @@ async fn open(
     project: &Path,
     settings: &ServerSettings,
     arguments: &Serve,
+    signals: &mut Signals,
 ) -> Result<Option<App>> {
     let registry = Arc::new(Registry::read(project));
     let store = StoreOptions { is_exclusive: true, ..settings.store_options() };
@@ -136,7 +162,7 @@ async fn open(
     let opening = database.open_when_reachable(&store, registry, options(settings)?, limit);
     tokio::select! {
         opened = opening => opened.map(Some),
-        interrupted = signals::interrupted() => interrupted.map(|()| None),
+        () = signals.interrupted() => Ok(None),
     }
 }
 
@@ -175,9 +201,21 @@ async fn server_options(
         }
     };
     let tls = settings.tls_files(project);
-    let error_forms: Vec<(&str, ErrorForm)> =
-        vec![(slipform_mcp_server::PATH, slipform_mcp_server::error_message)];
-    Ok(ServerOptions { needs_token, admin_token, tls, error_forms, ..ServerOptions::new(listen) })
+    let mounts = vec![
+        Mount {
+            prefix: slipform_mcp_server::PATH,
+            error_form: slipform_mcp_server::error_message,
+            max_body_bytes: None,
+            takes_foreign_keys: false,
+        },
+        Mount {
+            prefix: slipform_gateway::PATH,
+            error_form: slipform_gateway::error_message,
+            max_body_bytes: Some(slipform_gateway::BODY_BYTES_MAX),
+            takes_foreign_keys: true,
+        },
+    ];
+    Ok(ServerOptions { needs_token, admin_token, tls, mounts, ..ServerOptions::new(listen) })
 }
 
 /// Returns a warning about an address that others can reach and that does not use TLS.
@@ -201,7 +239,7 @@ fn sweeper(app: &App, settings: &ServerSettings) -> Sweeper {
 }
 
 /// Creates the runner of this process, which calls the coordinator without HTTP.
-fn local_worker(app: &App, resources: LocalResources, slots: usize, address: SocketAddr) -> Worker {
+fn local_worker(app: &App, resources: Arc<LocalResources>, slots: usize, address: SocketAddr) -> Worker {
     let options = WorkerOptions {
         name: format!("serve {address}"),
         slots,
@@ -210,10 +248,10 @@ fn local_worker(app: &App, resources: LocalResources, slots: usize, address: Soc
         claim_wait: CLAIM_WAIT,
     };
     let progress: Arc<dyn Progress> = Arc::new(());
-    Worker::new(Arc::new(app.clone()), Arc::new(resources), progress, options)
+    Worker::new(Arc::new(app.clone()), resources, progress, options)
 }
 
-/// Runs the coordinator's background tasks: event tail, file watcher, sweeper and analytics.
+/// Runs the coordinator's background tasks: event tail, file watcher, sweeper, analytics and request log.
 async fn run_background_tasks(app: App, sweeper: Sweeper, analytics: Option<Analytics>) {
     let analytics = async {
         match analytics {
@@ -221,7 +259,7 @@ async fn run_background_tasks(app: App, sweeper: Sweeper, analytics: Option<Anal
             None => std::future::pending().await,
         }
     };
-    tokio::join!(app.tail().run(), app.registry().watch(), sweeper.run(), analytics);
+    tokio::join!(app.tail().run(), app.registry().watch(), sweeper.run(), analytics, app.write_requests());
 }
 
 type WorkerTask = JoinHandle<Result<(), slipform_runner::Error>>;

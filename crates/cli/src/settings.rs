@@ -13,6 +13,7 @@ use slipform_model::{BackendConfig, connect};
 use slipform_runner::{CommandPattern, ProjectPolicy};
 use slipform_types::{BackendKind, Blueprint, closest, env};
 
+use crate::gateway::GatewaySettings;
 use crate::secrets;
 
 /// The settings file of a project.
@@ -56,6 +57,8 @@ struct File {
     analytics: AnalyticsSettings,
     #[serde(default)]
     mcp: McpSettings,
+    #[serde(default)]
+    gateway: GatewaySettings,
 }
 
 /// The section `[mcp]`: what MCP clients see.
@@ -191,6 +194,7 @@ pub(crate) struct Settings {
     pub(crate) tools: ToolSettings,
     pub(crate) analytics: AnalyticsSettings,
     pub(crate) mcp: McpSettings,
+    pub(crate) gateway: GatewaySettings,
     /// The variable that configures the default backend; `None` if the file or nothing does.
     chosen_by: Option<&'static str>,
 }
@@ -235,15 +239,16 @@ impl Settings {
         backends
             .entry(EMBEDDED.to_owned())
             .or_insert_with(|| BackendConfig::new(EMBEDDED, BackendKind::Embedded));
-        let File { tiers, server, tools, analytics, mcp, .. } = file;
+        let File { tiers, server, tools, analytics, mcp, gateway, .. } = file;
         let settings =
-            Settings { backends, default_backend, tiers, server, tools, analytics, mcp, chosen_by };
+            Settings { backends, default_backend, tiers, server, tools, analytics, mcp, gateway, chosen_by };
         settings.check()?;
         Ok(settings)
     }
 
     fn check(&self) -> Result<()> {
         self.server.check()?;
+        self.gateway.check(self)?;
         let private = [Some(env::SLIPFORM_DB), self.server.db_env.as_deref()];
         for backend in self.backends.values() {
             if let Some(name) = backend.env.iter().find(|name| private.contains(&Some(name.as_str()))) {

@@ -1,20 +1,42 @@
 //! Termination signals.
 
 use anyhow::{Context as _, Result};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+
+/// Receives SIGINT, SIGTERM, SIGHUP and SIGQUIT from its creation on: none that arrives between two waits is lost.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+    quit: Signal,
+}
+
+impl Signals {
+    pub(crate) fn listen() -> Result<Signals> {
+        let listen = |kind: SignalKind| signal(kind).context("cannot listen for signals");
+        Ok(Signals {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+            quit: listen(SignalKind::quit())?,
+        })
+    }
+
+    /// Waits for one of the signals.
+    pub(crate) async fn interrupted(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+            _ = self.quit.recv() => {}
+        }
+    }
+}
 
 /// Waits for SIGINT, SIGTERM, SIGHUP or SIGQUIT.
 pub(crate) async fn interrupted() -> Result<()> {
-    let listen = |kind: SignalKind| signal(kind).context("cannot listen for signals");
-    let (mut terminated, mut hung_up, mut quit) =
-        (listen(SignalKind::terminate())?, listen(SignalKind::hangup())?, listen(SignalKind::quit())?);
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated.recv() => {}
-        _ = hung_up.recv() => {}
-        _ = quit.recv() => {}
-    }
+    Signals::listen()?.interrupted().await;
     Ok(())
 }
 

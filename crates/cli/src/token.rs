@@ -23,8 +23,9 @@ pub(crate) fn run(arguments: &Token) -> Result<Exit> {
     backends::runtime()?.block_on(async {
         let app = open(arguments.db.as_deref()).await?;
         match &arguments.command {
-            TokenCommand::Create { name, scope, agents, expires, all, json } => {
+            TokenCommand::Create { name, scope, agents, expires, all, rpm, tpm, json } => {
                 let request = request(name, scope, agents, expires.as_deref(), *all)?;
+                let request = TokenRequest { requests_per_minute: *rpm, tokens_per_minute: *tpm, ..request };
                 create(&app, &request, *json).await
             }
             TokenCommand::List { json } => list(&app, *json).await,
@@ -61,7 +62,7 @@ fn request(
     }
     let agents = (!agents.is_empty()).then(|| agents.to_vec());
     let lifetime = expires.map(lifetime).transpose()?;
-    Ok(TokenRequest { name: name.to_owned(), scope, agents, reads_all: all, lifetime })
+    Ok(TokenRequest { agents, reads_all: all, lifetime, ..TokenRequest::new(name, scope) })
 }
 
 /// Reads a time such as `30d`.
@@ -100,6 +101,8 @@ async fn create(app: &App, request: &TokenRequest, as_json: bool) -> Result<Exit
             request.agents.as_ref().map(|agents| format!("agents {}", agents.join(", "))),
             request.reads_all.then(|| "all runs".to_owned()),
             record.and_then(|record| record.expires_at).map(|at| format!("until {}", timestamp(at))),
+            request.requests_per_minute.map(|limit| format!("{limit} requests per minute")),
+            request.tokens_per_minute.map(|limit| format!("{limit} tokens per minute")),
         ]
         .into_iter()
         .flatten()
@@ -133,10 +136,14 @@ async fn list(app: &App, as_json: bool) -> Result<Exit> {
             Some(at) => timestamp(at),
             None => "never".to_owned(),
         };
+        let budget = [(token.requests_per_minute, "rpm"), (token.tokens_per_minute, "tpm")];
+        let budget: Vec<String> =
+            budget.iter().filter_map(|(limit, unit)| Some(format!("{} {unit}", (*limit)?))).collect();
+        let budget = if budget.is_empty() { "none".to_owned() } else { budget.join(", ") };
         let created = timestamp(token.created_at);
-        vec![token.token_id, token.scope, agents, runs.to_owned(), expires, created, token.name]
+        vec![token.token_id, token.scope, agents, runs.to_owned(), budget, expires, created, token.name]
     });
-    output::table(["TOKEN", "SCOPE", "AGENTS", "RUNS", "EXPIRES", "CREATED", "NAME"], rows)?;
+    output::table(["TOKEN", "SCOPE", "AGENTS", "RUNS", "BUDGET", "EXPIRES", "CREATED", "NAME"], rows)?;
     Ok(Exit::Valid)
 }
 
@@ -151,6 +158,8 @@ fn shown(token: &TokenRecord) -> Value {
         "created_at": timestamp(token.created_at),
         "expires_at": token.expires_at.map(timestamp),
         "expired": token.is_expired,
+        "rpm": token.requests_per_minute,
+        "tpm": token.tokens_per_minute,
     })
 }
 

@@ -12,6 +12,7 @@ mod delegate;
 mod errors;
 mod extraction;
 mod fencing;
+mod gateway;
 mod lease_grace;
 mod operations;
 mod paging;
@@ -41,6 +42,7 @@ use tokio::time::Instant;
 
 use crate::metrics::Metrics;
 use crate::registry::Registry;
+use crate::request_log::PendingRequests;
 use crate::tail::Tail;
 
 use authority::Authority;
@@ -132,6 +134,8 @@ struct Inner {
     adoption: Throttle,
     /// The runners that API tokens have registered.
     runner_ids: RunnerIds,
+    /// The summaries of gateway requests that are not stored yet.
+    pending_requests: PendingRequests,
 }
 
 impl App {
@@ -159,6 +163,7 @@ impl App {
                 last_ping,
                 adoption,
                 runner_ids: RunnerIds::default(),
+                pending_requests: PendingRequests::default(),
             }),
             authority: Authority::Process,
         }
@@ -225,6 +230,10 @@ impl App {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.inner.metrics
+    }
+
+    pub(crate) fn pending_requests(&self) -> &PendingRequests {
+        &self.inner.pending_requests
     }
 
     fn options(&self) -> &AppOptions {

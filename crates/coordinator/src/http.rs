@@ -43,7 +43,7 @@ mod tokens;
 mod ui;
 mod write_timeout;
 
-pub use errors::ErrorForm;
+pub use mounted::{ErrorForm, Mount};
 pub use openapi::openapi;
 pub use server::{Bound, Server, ServerOptions};
 pub use tls::TlsFiles;

@@ -9,6 +9,7 @@
 //! - `tail`: [`Tail`], which broadcasts committed events to subscribers.
 //! - `sweeper`: [`Sweeper`], which handles expired leases and deletes old sessions.
 //! - `analytics`: [`Analytics`], which writes JSON Lines files for reporting.
+//! - `request_log`: stores the summaries of gateway requests.
 //! - `metrics`: counters for Prometheus.
 //!
 //! ```
@@ -34,6 +35,7 @@ mod app;
 pub mod http;
 mod metrics;
 mod registry;
+mod request_log;
 mod sweeper;
 mod tail;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use slipform_store::{Counts, Millis, Swept};
-use slipform_types::{EventBody, Receipt, RunStatus, UniversalResponse};
+use slipform_types::{EventBody, GatewayRequest, Receipt, RunStatus, UniversalResponse};
 
 /// Upper bounds of the duration histogram's buckets, in seconds.
 const BOUNDS: [f64; 10] = [0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0];
@@ -26,8 +26,86 @@ pub(crate) struct Metrics {
     output_tokens: AtomicU64,
     leases_lost: AtomicU64,
     runs_lost: AtomicU64,
-    durations: [AtomicU64; BOUNDS.len() + 1],
-    duration_ms_sum: AtomicU64,
+    durations: Histogram,
+    gateway: GatewayMetrics,
+}
+
+/// The labels and the value of each line of a metric.
+type Rows = [(String, String)];
+
+/// Returns the only line of a metric without labels.
+fn one(value: u64) -> Vec<(String, String)> {
+    vec![(String::new(), value.to_string())]
+}
+
+/// Writes a metric with its name, kind and description.
+fn write_family(text: &mut String, (name, kind, help): (&str, &str, &str), rows: &Rows) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    for (labels, value) in rows {
+        let _ = writeln!(text, "{name}{labels} {value}");
+    }
+}
+
+/// Counters of the gateway's requests that have no stored run.
+#[derive(Debug, Default)]
+struct GatewayMetrics {
+    completed: AtomicU64,
+    failed: AtomicU64,
+    joined: AtomicU64,
+    durations: Histogram,
+}
+
+impl GatewayMetrics {
+    fn write(&self, text: &mut String, dropped: u64) {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let ended = [("completed", &self.completed), ("failed", &self.failed)];
+        let ended = ended.map(|(name, count)| (format!("{{status=\"{name}\"}}"), get(count).to_string()));
+        let requests = ("slipform_gateway_requests_total", "counter", "Requests of the gateway by status.");
+        write_family(text, requests, &ended);
+        let joined = (
+            "slipform_gateway_requests_joined_total",
+            "counter",
+            "Requests of the gateway that joined the one that they repeat.",
+        );
+        write_family(text, joined, &one(get(&self.joined)));
+        let records = (
+            "slipform_gateway_records_dropped_total",
+            "counter",
+            "Requests of the gateway whose summaries were not stored, because the database was unavailable.",
+        );
+        write_family(text, records, &one(dropped));
+        let help = "Duration from a request of the gateway to the end of its response.";
+        text.push_str(&self.durations.text("slipform_gateway_duration_seconds", help));
+    }
+}
+
+/// Counts durations in buckets.
+#[derive(Debug, Default)]
+struct Histogram {
+    buckets: [AtomicU64; BOUNDS.len() + 1],
+    ms_sum: AtomicU64,
+}
+
+impl Histogram {
+    fn record(&self, milliseconds: u64) {
+        let seconds = milliseconds as f64 / 1_000.0;
+        let group = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
+        add(&self.buckets[group], 1);
+        add(&self.ms_sum, milliseconds);
+    }
+
+    fn text(&self, name: &str, help: &str) -> String {
+        let mut text = format!("# HELP {name} {help}\n# TYPE {name} histogram\n");
+        let mut total = 0;
+        for (index, count) in self.buckets.iter().enumerate() {
+            total += count.load(Ordering::Relaxed);
+            let bound = BOUNDS.get(index).map_or_else(|| "+Inf".to_owned(), ToString::to_string);
+            let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {total}");
+        }
+        let sum = self.ms_sum.load(Ordering::Relaxed) as f64 / 1_000.0;
+        let _ = writeln!(text, "{name}_sum {sum}\n{name}_count {total}");
+        text
+    }
 }
 
 fn add(counter: &AtomicU64, amount: u64) {
@@ -72,10 +150,24 @@ impl Metrics {
     pub(crate) fn record_duration(&self, since: Millis) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let milliseconds = u64::try_from(i64::try_from(now).unwrap_or(since) - since).unwrap_or_default();
-        let seconds = milliseconds as f64 / 1_000.0;
-        let group = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
-        add(&self.durations[group], 1);
-        add(&self.duration_ms_sum, milliseconds);
+        self.durations.record(milliseconds);
+    }
+
+    /// Counts a request of the gateway that joined the one that it repeats.
+    pub(crate) fn gateway_joined(&self) {
+        add(&self.gateway.joined, 1);
+    }
+
+    /// Counts a request of the gateway that has no stored run.
+    pub(crate) fn gateway_request(&self, request: &GatewayRequest) {
+        let has_failed = request.error_type.is_some();
+        add(if has_failed { &self.gateway.failed } else { &self.gateway.completed }, 1);
+        self.gateway.durations.record(request.duration_ms);
+        add(&self.retries, request.retry_count.into());
+        add(&self.repairs, request.repairs.into());
+        add(&self.escalations, request.escalations.into());
+        add(&self.input_tokens, request.tokens.input);
+        add(&self.output_tokens, request.tokens.output);
     }
 
     fn receipt(&self, receipt: &Receipt, is_error: bool) {
@@ -125,16 +217,12 @@ impl Metrics {
     }
 
     /// Returns all metrics as text.
-    pub(crate) fn text(&self, counts: &Counts, commits: u64) -> String {
+    pub(crate) fn text(&self, counts: &Counts, commits: u64, dropped_requests: u64) -> String {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut text = String::new();
-        let mut family = |name: &str, kind: &str, help: &str, rows: &[(String, String)]| {
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-            for (labels, value) in rows {
-                let _ = writeln!(text, "{name}{labels} {value}");
-            }
+        let mut family = |name: &str, kind: &str, help: &str, rows: &Rows| {
+            write_family(&mut text, (name, kind, help), rows)
         };
-        let one = |value: u64| vec![(String::new(), value.to_string())];
         family("slipform_runs_submitted_total", "counter", "Submitted runs.", &one(get(&self.submitted)));
         let ended = [("completed", &self.completed), ("failed", &self.failed), ("stopped", &self.stopped)];
         let ended: Vec<_> = ended
@@ -170,22 +258,11 @@ impl Metrics {
             "Waiting time of the oldest queued run.",
             &[(String::new(), wait.to_string())],
         );
-        text.push_str(&self.histogram());
-        text
-    }
-
-    fn histogram(&self) -> String {
-        let name = "slipform_run_duration_seconds";
-        let mut text =
-            format!("# HELP {name} Duration from a run's start to its end.\n# TYPE {name} histogram\n");
-        let mut total = 0;
-        for (index, count) in self.durations.iter().enumerate() {
-            total += count.load(Ordering::Relaxed);
-            let bound = BOUNDS.get(index).map_or_else(|| "+Inf".to_owned(), ToString::to_string);
-            let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {total}");
-        }
-        let sum = self.duration_ms_sum.load(Ordering::Relaxed) as f64 / 1_000.0;
-        let _ = writeln!(text, "{name}_sum {sum}\n{name}_count {total}");
+        let durations = &self.durations;
+        text.push_str(
+            &durations.text("slipform_run_duration_seconds", "Duration from a run's start to its end."),
+        );
+        self.gateway.write(&mut text, dropped_requests);
         text
     }
 }

@@ -23,6 +23,10 @@ const LIMITS: SweepLimits = SweepLimits { losses_max: LOSSES_MAX, stop_wait_ms: 
 /// Interval between deletions of old sessions.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Maximum number of stored requests of the gateway, about 50 MB. The oldest are deleted first. Statistics over all of them
+/// take less than a second.
+const GATEWAY_REQUESTS_MAX: i64 = 250_000;
+
 /// Options of the sweeper.
 #[derive(Debug, Clone, Copy)]
 pub struct SweeperOptions {
@@ -95,6 +99,8 @@ impl Sweeper {
     async fn delete_old_sessions(&self) -> Result<(), slipform_store::Error> {
         let store = self.app.store();
         while store.retain(self.options.retention).await? > 0 {}
+        let age_ms_max = self.options.retention.age_ms_max;
+        while store.retain_requests(age_ms_max, GATEWAY_REQUESTS_MAX).await? > 0 {}
         store.release_space().await
     }
 }

@@ -6,13 +6,14 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use slipform_model::{Backend, BackendConfig, Call, CallFuture};
+use slipform_model::{Backend, BackendConfig, Call, CallFuture, CallSlots, refused_images};
 use slipform_types::{Reply, Request};
 use tokio::sync::mpsc as channel;
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::model::{Model, Settings};
+use crate::settled::Progress;
 
 /// The time after which an idle model is unloaded.
 const IDLE: Duration = Duration::from_secs(600);
@@ -25,6 +26,8 @@ pub struct Embedded {
     path: PathBuf,
     settings: Settings,
     timeout: Duration,
+    /// The model answers one call after the other.
+    slots: CallSlots,
     worker: Mutex<Option<Worker>>,
 }
 
@@ -45,6 +48,7 @@ struct Job {
 /// A message from the model's thread to the caller.
 enum Update {
     Tokens(u64),
+    Text(String),
     End(Box<Result<Reply, Error>>),
 }
 
@@ -58,7 +62,7 @@ impl Embedded {
             threads: config.threads,
         };
         let timeout = Duration::from_secs_f64(config.timeout_seconds);
-        Embedded { path, settings, timeout, worker: Mutex::new(None) }
+        Embedded { path, settings, timeout, slots: CallSlots::new(1), worker: Mutex::new(None) }
     }
 
     /// Sends a job to the model's thread and starts the thread if it is not running.
@@ -95,21 +99,47 @@ impl Embedded {
 }
 
 impl Backend for Embedded {
+    fn sampling(&self) -> &'static [&'static str] {
+        &["temperature", "seed"]
+    }
+
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
+        if let Some(error) = refused_images(call.request, "kind `embedded`") {
+            return Box::pin(std::future::ready(Err(error)));
+        }
         Box::pin(async move {
+            let _slot = self.slots.acquire(call.patience).await?;
             let (updates, mut receiver) = channel::unbounded_channel();
             // Dropping the future, as a stopped run does, cancels the computation.
             let guard = CancelOnDrop(Interrupt::default());
-            let job = Job { request: call.request.clone(), interrupt: guard.0.clone(), updates };
+            let job = Job {
+                request: call.request.with_names_in_text().into_owned(),
+                interrupt: guard.0.clone(),
+                updates,
+            };
             self.submit(job).map_err(|error| error.into_call(self.timeout))?;
             while let Some(update) = receiver.recv().await {
                 match update {
                     Update::Tokens(total) => call.watch.tokens(total),
+                    Update::Text(piece) => call.watch.text(&piece),
                     Update::End(end) => return end.map_err(|error| error.into_call(self.timeout)),
                 }
             }
             Err(Error::Broken.into_call(self.timeout))
         })
+    }
+}
+
+/// Sends progress to the caller, who may be gone.
+struct Updates<'u>(&'u channel::UnboundedSender<Update>);
+
+impl Progress for Updates<'_> {
+    fn tokens(&mut self, total: usize) {
+        let _ = self.0.send(Update::Tokens(total as u64));
+    }
+
+    fn text(&mut self, piece: &str) {
+        let _ = self.0.send(Update::Text(piece.to_owned()));
     }
 }
 
@@ -159,10 +189,7 @@ fn answer(
         None => model.insert(Model::load(path, settings)?),
     };
     job.interrupt.set_deadline(Instant::now().checked_add(timeout));
-    let mut progress = |tokens: usize| {
-        let _ = job.updates.send(Update::Tokens(tokens as u64));
-    };
-    Ok(model.answer(&job.request, &job.interrupt, &mut progress)?.reply)
+    Ok(model.answer(&job.request, &job.interrupt, &mut Updates(&job.updates))?.reply)
 }
 
 /// Drops a model and returns its memory to the system.

@@ -9,6 +9,7 @@
 //! - [`tokenizer`]: converts text to tokens and back.
 //! - [`grammar`]: compiles a JSON Schema into a grammar.
 //! - `decode`: the decode loop; `sample` selects tokens, `repetition` and `json_state` detect loops.
+//! - `settled`: reports the text of an answer while it is decoded.
 //! - `prefix_cache`: reuses the part of a prompt that equals the previous one.
 //! - [`runtime`]: evaluates tokens and returns logits, in Rust or with llama.cpp.
 //! - `interrupt`: [`Interrupt`] cancels a computation or limits its time.
@@ -26,7 +27,7 @@
 //! # fn main() -> Result<(), Error> {
 //! let mut model = Model::load(Path::new("model.gguf"), &Settings::default())?;
 //! let request = Request { messages: vec![Message::user("Hello")], ..Request::default() };
-//! let answer = model.answer(&request, &Interrupt::default(), &mut |_tokens| {})?;
+//! let answer = model.answer(&request, &Interrupt::default(), &mut |_tokens: usize| {})?;
 //! # let _ = answer.reply.text;
 //! # Ok(())
 //! # }
@@ -48,6 +49,7 @@ mod prefix_cache;
 mod repetition;
 pub mod runtime;
 mod sample;
+mod settled;
 pub mod template;
 #[cfg(test)]
 mod testing;
@@ -59,3 +61,4 @@ pub use decode::Timing;
 pub use error::Error;
 pub use interrupt::Interrupt;
 pub use model::{Answer, Model, Settings};
+pub use settled::Progress;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use slipform_types::{Reply, Request, StopReason, Usage};
 
-use crate::decode::{self, Decoded, Limits, Timing};
+use crate::decode::{self, Decoded, Decoding, Limits, Timing};
 use crate::error::Error;
 use crate::gguf::Gguf;
 use crate::grammar::{self, Bounds, Choice, Compiler, Grammar};
@@ -16,6 +16,7 @@ use crate::output_spec::{Branch, OutputSpec};
 use crate::prefix_cache::PrefixCache;
 use crate::runtime;
 use crate::sample::Sampler;
+use crate::settled::{Progress, SettledText};
 use crate::template::ChatTemplate;
 use crate::tokenizer::Tokenizer;
 
@@ -104,7 +105,8 @@ impl Model {
         &self.name
     }
 
-    /// Answers a request. `progress` receives the number of tokens decoded so far.
+    /// Answers a request. `progress` receives the number of tokens decoded so far, and the text as soon as it is settled:
+    /// free text, and JSON under a grammar that guarantees the whole schema.
     ///
     /// # Errors
     /// Fails if the prompt exceeds the context, the schema has no grammar, or the call is interrupted.
@@ -112,7 +114,7 @@ impl Model {
         &mut self,
         request: &Request,
         interrupt: &Interrupt,
-        progress: &mut dyn FnMut(usize),
+        progress: &mut dyn Progress,
     ) -> Result<Answer, Error> {
         let spec = OutputSpec::of(request)?;
         let prompt = self.template.render(&self.tokenizer, &spec.request(request))?;
@@ -123,8 +125,8 @@ impl Model {
             return Err(Error::PromptTooLong { tokens: prompt.len(), context });
         }
         let limits = Limits { tokens: budget.min(room), interrupt };
-        let temperature = request.temperature.or(self.settings.temperature).unwrap_or(0.0);
-        let seed = request.seed.or(self.settings.seed);
+        let temperature = request.sampling.temperature.or(self.settings.temperature).unwrap_or(0.0);
+        let seed = request.sampling.seed.or(self.settings.seed);
         if seed.is_some() {
             // The batch in which a token was evaluated affects its last digits. A seed promises equal answers.
             self.cache.clear();
@@ -133,14 +135,21 @@ impl Model {
         let tokenizer = &self.tokenizer;
         let is_end = |token: u32| tokenizer.eos_tokens().contains(&token);
         let grammar = self.grammars.find(&spec.branches(), limits.tokens)?;
+        let is_settled = match &spec {
+            OutputSpec::Text => true,
+            OutputSpec::Json(_) => grammar.is_some_and(|grammar| grammar.unenforced.is_empty()),
+            OutputSpec::Call(_) | OutputSpec::Choice { .. } => false,
+        };
+        let mut settled = SettledText::new(tokenizer, is_settled);
+        let mut report = |decoding: Decoding<'_>| settled.report(decoding, progress);
         let cache = &mut self.cache;
         cache.set_interrupt(interrupt);
         let decoded = match grammar {
-            None => decode::free(cache, &prompt, &is_end, &mut sampler, &limits, progress)?,
+            None => decode::free(cache, &prompt, &is_end, &mut sampler, &limits, &mut report)?,
             Some(grammar) => {
                 let matcher = grammar.matcher();
                 let decoded =
-                    decode::constrained(cache, &prompt, &is_end, matcher, &mut sampler, &limits, progress);
+                    decode::constrained(cache, &prompt, &is_end, matcher, &mut sampler, &limits, &mut report);
                 match decoded {
                     // An empty reply with stop reason `Length` lets the caller retry with more tokens.
                     Err(Error::BudgetTooSmall { needed, .. }) if needed <= room => Decoded::default(),
@@ -148,7 +157,7 @@ impl Model {
                 }
             }
         };
-        progress(decoded.tokens.len());
+        report(Decoding { tokens: decoded.tokens.len(), settled: &decoded.tokens });
         let text = text(tokenizer, &decoded);
         let flags = flags(grammar, &decoded, &text);
         let mut reply = if decoded.is_complete {

@@ -2,18 +2,19 @@
 
 mod actions;
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 use slipform_schema::{Dialect, Lowered, lower, narrow, universal};
 use slipform_types::{
-    BackendInfo, BackendKind, Blueprint, Format, Message, Protocol, Request, StructuredOutput, Support, Tool,
-    ToolCall, ToolChoice,
+    BackendInfo, BackendKind, Blueprint, Conversation, Format, Message, Protocol, Request, Role,
+    StructuredOutput, Support, Tool, ToolCall, ToolChoice,
 };
 
 use crate::cite;
-use crate::contract::CompiledContract;
-use crate::conversation::{ConversationWriter, PastRun};
+use crate::contract::{CompiledContract, SubmitTool};
+use crate::conversation::{ConversationWriter, PastRun, messages_as_actions};
 use crate::orchestrator::CREATE_PLAN;
 use crate::output_mode::{OutputMode, Route};
 use crate::patch::Parts;
@@ -81,6 +82,8 @@ pub(crate) enum RequestKind {
     Patch { retry_reason: RetryReason, errors: Vec<String>, parts: Box<Parts> },
     /// The errors, as the answer to a tool call.
     ToolResult { retry_reason: RetryReason, errors: Vec<String>, content: String, calls: Vec<ToolCall> },
+    /// The calls of the client's tools again, each with what is wrong about it.
+    ClientCalls { content: String, calls: Vec<ToolCall>, answers: Vec<String> },
     /// The call again, because it was truncated.
     CallAgain,
     /// A reminder to call the tool.
@@ -124,6 +127,7 @@ impl CallPlan {
             RequestKind::First => "",
             RequestKind::Full { .. }
             | RequestKind::ToolResult { .. }
+            | RequestKind::ClientCalls { .. }
             | RequestKind::Plain { .. }
             | RequestKind::CallAgain => ", correction",
             RequestKind::Patch { .. } => ", patch correction",
@@ -164,13 +168,13 @@ fn prepare(context: &RequestContext<'_>, plan: &CallPlan) -> PreparedRequest {
     let is_shown = plan.parts().is_none() && plan.mode != OutputMode::Grammar;
     let example = contract.definition.example.as_ref().filter(|_| is_shown);
     let mut request = request(context, plan);
+    let base = instructions(context, plan);
     if plan.mode == OutputMode::Prompt {
-        request.system = blueprint.system_prompt.clone();
+        request.system = base.map(Cow::into_owned);
     } else {
-        let base = blueprint.system_prompt.as_deref();
         request.system = Some(prompt::system(
-            base,
-            (prompt_mode(contract, plan.mode), contract.tool),
+            base.as_deref(),
+            (prompt_mode(contract, plan.mode), &contract.tool.name),
             plan.form,
             shown,
             example,
@@ -180,10 +184,25 @@ fn prepare(context: &RequestContext<'_>, plan: &CallPlan) -> PreparedRequest {
     request.tools = context.tools.callables.request_tools().collect();
     let restricted_schema = restricted_schema(context, plan, shown);
     let shown = restricted_schema.as_ref().unwrap_or(shown);
-    let target = Target { name: contract.name(&blueprint.name), tool: contract.tool, shown };
+    let target = Target { name: contract.name(&blueprint.name), tool: &contract.tool, shown };
     let unenforced = constrain(&mut request, &target, context.backend, plan);
     set_tool_choice(&mut request, context, plan);
     PreparedRequest { request: Arc::new(request), unenforced }
+}
+
+/// Returns the instructions of the agent. In modes without tools they describe the tool whose arguments are the answer,
+/// because the request has no other place for that.
+fn instructions<'a>(context: &RequestContext<'a>, plan: &CallPlan) -> Option<Cow<'a, str>> {
+    let base = context.task.blueprint.system_prompt.as_deref();
+    let forced = context.task.conversation.as_deref().and_then(Conversation::forced_tool);
+    match forced.filter(|tool| plan.mode != OutputMode::Tool && !tool.description.trim().is_empty()) {
+        Some(tool) => {
+            let mut text = base.unwrap_or_default().to_owned();
+            prompt::add(&mut text, &prompt::arguments_of(&tool.name, &tool.description));
+            Some(Cow::Owned(text))
+        }
+        None => base.map(Cow::Borrowed),
+    }
 }
 
 /// Returns the mode that the prompt describes. If the contract is the schema that the server
@@ -197,9 +216,14 @@ fn request(context: &RequestContext<'_>, plan: &CallPlan) -> Request {
     let contract = context.task.contract.as_ref();
     // Only command backends read the hint.
     let hint = contract.filter(|_| context.backend.kind == BackendKind::Command);
+    let conversation = context.task.conversation.as_deref();
     Request {
         max_tokens: plan.budget,
         schema_hint: hint.map(|contract| contract.definition.schema.clone()),
+        // The client of a free text gets as many tokens as the server itself allows.
+        is_whole: conversation.is_some_and(|conversation| !conversation.is_streamed),
+        has_no_budget: conversation.is_some() && contract.is_none() && plan.budget.is_none(),
+        sampling: conversation.map_or(&context.task.overrides.sampling, |kept| &kept.sampling).clone(),
         ..Request::default()
     }
 }
@@ -210,6 +234,9 @@ fn prepare_plain(context: &RequestContext<'_>, plan: &CallPlan) -> PreparedReque
     match &plan.request_kind {
         RequestKind::Plain { reason } => messages.push(Message::user(prompt::plain_retry(reason))),
         RequestKind::CallAgain => messages.push(Message::user(prompt::call_again())),
+        RequestKind::ClientCalls { content, calls, answers } => {
+            messages.extend(answered_calls(content, calls, answers));
+        }
         _ => {}
     }
     messages.extend(reminder(context, plan));
@@ -229,6 +256,9 @@ fn prepare_plain(context: &RequestContext<'_>, plan: &CallPlan) -> PreparedReque
 
 /// Sets whether the model must call a tool, and which one.
 fn set_tool_choice(request: &mut Request, context: &RequestContext<'_>, plan: &CallPlan) {
+    if let Some(conversation) = &context.task.conversation {
+        return set_client_choice(request, conversation, (plan, context.backend));
+    }
     if context.tools.callables.is_empty() {
         return;
     }
@@ -252,9 +282,37 @@ fn set_tool_choice(request: &mut Request, context: &RequestContext<'_>, plan: &C
     }
 }
 
+/// Sets whether the model must call a tool of the client, or submit its answer.
+fn set_client_choice(
+    request: &mut Request,
+    conversation: &Conversation,
+    (plan, backend): (&CallPlan, &BackendInfo),
+) {
+    if conversation.client_tools.is_empty() {
+        return;
+    }
+    let submits = plan.mode == OutputMode::Tool;
+    if conversation.offered_tools().is_empty() {
+        // Earlier calls in the conversation need the definitions of their tools.
+        let has_calls = conversation.messages.iter().any(|message| !message.tool_calls.is_empty());
+        if !submits && has_calls && conversation.tool_choice == ToolChoice::None {
+            request.tools.extend(conversation.client_tools.iter().cloned());
+            request.tool_choice = ToolChoice::None;
+        }
+        return;
+    }
+    request.parallel_tool_calls = (!conversation.parallel_tool_calls).then_some(false);
+    let can_force = !matches!(backend.capabilities.forced_tools, Support::Refused | Support::Ignored);
+    let has_to_call = submits || conversation.must_call();
+    request.tool_choice = if has_to_call && can_force { ToolChoice::Required } else { ToolChoice::Auto };
+}
+
 /// Returns whether the model must call a tool before it answers. Citations need paths that tools
 /// have shown, and small models answer at once.
 fn must_call_first(context: &RequestContext<'_>, plan: &CallPlan) -> bool {
+    if context.task.conversation.as_ref().is_some_and(|conversation| conversation.must_call()) {
+        return !context.tools.callables.is_empty();
+    }
     plan.mode == OutputMode::Grammar
         && !context.task.blueprint.cites.is_empty()
         && context.tools.seen.is_empty()
@@ -283,9 +341,31 @@ fn restricted_schema(context: &RequestContext<'_>, plan: &CallPlan, shown: &Valu
 
 /// Returns the conversation, with the input of this run in its place.
 fn conversation(context: &RequestContext<'_>, plan: &CallPlan, first: Message) -> Vec<Message> {
+    if let Some(kept) = &context.task.conversation {
+        return client_messages(kept, &context.task.input, &first, plan.protocol);
+    }
     let RequestContext { tools, past_runs, backend, .. } = context;
     let writer = ConversationWriter { callables: &tools.callables, protocol: plan.protocol, backend };
     writer.write(past_runs, first, &tools.turns)
+}
+
+/// Returns the messages of a client's conversation, followed by the instructions after the input of the run.
+fn client_messages(kept: &Conversation, input: &str, first: &Message, protocol: Protocol) -> Vec<Message> {
+    let mut messages = match protocol {
+        Protocol::Tools => kept.messages.clone(),
+        Protocol::Actions => messages_as_actions(&kept.messages),
+    };
+    let text = first.content.as_str();
+    let instructions = text.strip_prefix(input.trim_end()).unwrap_or(text).trim_start();
+    if text == input || instructions.is_empty() {
+        return messages;
+    }
+    let instructions = Message::user(instructions);
+    match messages.last_mut() {
+        Some(last) if last.role == Role::User => last.append(&instructions),
+        _ => messages.push(instructions),
+    }
+    messages
 }
 
 /// Returns the reminder of how many steps are left, if one is due.
@@ -309,7 +389,7 @@ fn messages(
     example: Option<&Value>,
 ) -> Vec<Message> {
     let input = &context.task.input;
-    let tool = context.task.contract.as_ref().map_or(SUBMIT, |contract| contract.tool);
+    let tool = context.task.contract.as_ref().map_or(SUBMIT, |contract| &contract.tool.name);
     // A correction shows the schema itself.
     let corrects = matches!(plan.request_kind, RequestKind::Full { .. } | RequestKind::Patch { .. });
     let first = match plan.mode {
@@ -320,6 +400,9 @@ fn messages(
     match &plan.request_kind {
         RequestKind::First | RequestKind::Plain { .. } => list.extend(reminder(context, plan)),
         RequestKind::CallAgain => list.push(Message::user(prompt::call_again())),
+        RequestKind::ClientCalls { content, calls, answers } => {
+            list.extend(answered_calls(content, calls, answers));
+        }
         RequestKind::Full { retry_reason, errors, previous } => list.push(Message::user(match plan.mode {
             OutputMode::Tool => prompt::tool_retry(*retry_reason, errors, tool),
             _ => prompt::full_retry(*retry_reason, errors, previous, (mode, plan.form), shown),
@@ -348,10 +431,20 @@ fn messages(
     list
 }
 
+/// Returns a reply with calls, and the answer to each of them.
+fn answered_calls<'a>(
+    content: &str,
+    calls: &'a [ToolCall],
+    answers: &'a [String],
+) -> impl Iterator<Item = Message> + use<'a> {
+    let answers = calls.iter().zip(answers).map(|(call, answer)| Message::tool(&call.id, answer));
+    [Message::assistant(content, calls.to_vec())].into_iter().chain(answers)
+}
+
 /// The schema to enforce, with its name and tool.
 struct Target<'a> {
     name: String,
-    tool: &'static str,
+    tool: &'a SubmitTool,
     shown: &'a Value,
 }
 
@@ -389,7 +482,7 @@ fn constrain(
 
 fn submit_tool(
     request: &mut Request,
-    (name, schema): (&'static str, &Value),
+    (tool, schema): (&SubmitTool, &Value),
     lowered: Lowered,
     dialect: Dialect,
     backend: &BackendInfo,
@@ -400,18 +493,14 @@ fn submit_tool(
     let (parameters, lost) =
         if enforces { (lowered.schema, lowered.lost) } else { (schema.clone(), Vec::new()) };
     request.tools.push(Tool {
-        name: name.to_owned(),
-        description: match name {
-            CREATE_PLAN => "Hand in the execution plan. You MUST call this tool!",
-            _ => "Submit the final result. You MUST call this tool!",
-        }
-        .to_owned(),
+        name: tool.name.to_string(),
+        description: tool.description.to_string(),
         parameters,
         strict,
     });
     request.tool_choice = match backend.capabilities.forced_tools {
-        Support::Refused if name == CREATE_PLAN => ToolChoice::Auto,
-        _ => ToolChoice::Named(name.to_owned()),
+        Support::Refused if *tool.name == *CREATE_PLAN => ToolChoice::Auto,
+        _ => ToolChoice::Named(tool.name.to_string()),
     };
     lost
 }

@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
-use slipform_extract::{Extraction, Outcome, extract};
+use slipform_extract::{Extraction, Mode, Options, Outcome, extract};
 use slipform_schema::{Schema, restore};
-use slipform_types::{AgentCard, Tool, ToolDefinition};
+use slipform_types::{AgentCard, Repair, Tool, ToolDefinition};
 
 use crate::contract::COMPILED;
 use crate::delegation;
 use crate::error::Error;
-use crate::reply::{DISCARDING_REPAIRS, SUBMIT};
+use crate::reply::{DISCARDING_REPAIRS, SUBMIT, omitted_null, repair};
 
 /// The longest tool name that every backend accepts.
 const WIRE_BYTES_MAX: usize = 64;
@@ -24,6 +24,8 @@ pub(crate) enum CallableKind {
     Start,
     /// Resumes an agent.
     Resume,
+    /// Ends the run with the call: the caller executes the tool.
+    Client,
 }
 
 /// A tool or delegation tool that a model may call.
@@ -36,6 +38,8 @@ pub(crate) struct Callable {
     pub(crate) description: String,
     pub(crate) parameters: Value,
     pub(crate) kind: CallableKind,
+    /// Whether a client asks for the backend's own strict mode.
+    is_strict: bool,
     schema: Schema,
 }
 
@@ -63,10 +67,33 @@ impl Callables {
         for (kind, name, description, parameters) in all {
             let schema = COMPILED.compile(&parameters)?;
             let wire = if kind == CallableKind::Tool { wire_name(&name, &mut taken) } else { name.clone() };
-            list.push(Callable { name, wire, description, parameters, kind, schema });
+            list.push(Callable { name, wire, description, parameters, kind, is_strict: false, schema });
         }
         let hashes = tools.iter().map(|tool| (tool.name.clone(), tool.hash.clone())).collect();
         Ok(Callables { list, agents: agents.to_vec(), hashes })
+    }
+
+    /// Returns the callables of a client that executes its tools.
+    pub(crate) fn of_client(tools: &[Tool], has_contract: bool) -> Result<Callables, Error> {
+        let mut taken: HashSet<String> = has_contract.then(|| SUBMIT.to_owned()).into_iter().collect();
+        let callable = |tool: &Tool| {
+            Ok(Callable {
+                name: tool.name.clone(),
+                wire: wire_name(&tool.name, &mut taken),
+                description: tool.description.clone(),
+                schema: COMPILED.compile(&tool.parameters)?,
+                parameters: tool.parameters.clone(),
+                kind: CallableKind::Client,
+                is_strict: tool.strict,
+            })
+        };
+        let list = tools.iter().map(callable).collect::<Result<_, Error>>()?;
+        Ok(Callables { list, ..Callables::default() })
+    }
+
+    /// Returns whether the caller executes the tools.
+    pub(crate) fn are_of_client(&self) -> bool {
+        self.list.iter().any(|callable| callable.kind == CallableKind::Client)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -109,7 +136,7 @@ impl Callables {
             name: callable.wire.clone(),
             description: callable.description.clone(),
             parameters: callable.parameters.clone(),
-            strict: false,
+            strict: callable.is_strict,
         })
     }
 }
@@ -117,22 +144,38 @@ impl Callables {
 impl Callable {
     /// Parses arguments. Returns the violations if they do not satisfy the schema of the tool.
     pub(crate) fn read(&self, arguments: &str) -> Result<Value, Vec<String>> {
+        self.read_with(arguments, &Options::default()).map(|(value, _)| value)
+    }
+
+    /// Like [`Callable::read`], with options and with the repairs.
+    pub(crate) fn read_with(
+        &self,
+        arguments: &str,
+        options: &Options,
+    ) -> Result<(Value, Vec<Repair>), Vec<String>> {
         // Some servers send an empty text or null as the arguments of a tool without parameters.
         let text = if matches!(arguments.trim(), "" | "null") { "{}" } else { arguments };
-        Err(match extract(text, Some(&self.schema), &slipform_extract::Options::default()) {
+        Err(match extract(text, Some(&self.schema), options) {
             // A call must be a single document. The engine does not guess which of several
             // documents was meant.
             Outcome::Valid(extraction) if discards_text(&extraction) => {
                 vec!["$: there is more than one JSON document, or text around it".to_owned()]
             }
-            Outcome::Valid(extraction) => return Ok(extraction.value),
+            Outcome::Valid(extraction) => {
+                return Ok((extraction.value, extraction.repairs.into_iter().map(repair).collect()));
+            }
             Outcome::Invalid { candidate, violations } => {
                 let mut value = candidate.value;
-                // Models without optional arguments write null for an omitted one.
-                let restored = !restore(self.schema.source(), &mut value).is_empty();
-                let violations = if restored { self.schema.violations(&value) } else { violations };
+                // Models without optional arguments write null for an omitted one. A lossy repair is a violation of its own in
+                // strict mode, which the schema does not know.
+                let is_unambiguous =
+                    options.mode == Mode::Lenient || candidate.repairs.iter().all(|it| it.kind.is_lossless());
+                let removed =
+                    if is_unambiguous { restore(self.schema.source(), &mut value) } else { Vec::new() };
+                let violations = if removed.is_empty() { violations } else { self.schema.violations(&value) };
                 if violations.is_empty() {
-                    return Ok(value);
+                    let repairs = candidate.repairs.into_iter().map(repair);
+                    return Ok((value, repairs.chain(removed.into_iter().map(omitted_null)).collect()));
                 }
                 violations.lines()
             }

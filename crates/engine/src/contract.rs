@@ -4,8 +4,10 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use slipform_extract::{Mode, Options};
-use slipform_schema::{Cache, Schema, Violations, needs_wrapping, universal, wrap_root};
-use slipform_types::{Contract, ContractOptions, ContractSource, ResponseType, Subtask, ValidationMode};
+use slipform_schema::{Cache, Schema, Violations, universal, wrap_root};
+use slipform_types::{
+    Contract, ContractOptions, ContractSource, Conversation, ResponseType, Subtask, Tool, ValidationMode,
+};
 
 use crate::error::Error;
 use crate::orchestrator::{CREATE_PLAN, subtasks};
@@ -16,7 +18,7 @@ const NAME_CHARACTERS_MAX: usize = 64;
 
 /// A cache of compiled schemas. It does not affect the result of folding; it only saves recompiling
 /// the schema of an agent for every run.
-pub(crate) static COMPILED: LazyLock<Cache> = LazyLock::new(Cache::default);
+pub(crate) static COMPILED: LazyLock<&Cache> = LazyLock::new(Cache::shared);
 
 /// A contract with its compiled schema.
 #[derive(Debug, Clone)]
@@ -27,8 +29,30 @@ pub(crate) struct CompiledContract {
     /// is already an object.
     pub(crate) wrapped: Option<Schema>,
     /// The tool that submits a result.
-    pub(crate) tool: &'static str,
+    pub(crate) tool: SubmitTool,
     extra_rules: ExtraRules,
+}
+
+/// The tool that a model submits a result with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SubmitTool {
+    pub(crate) name: Arc<str>,
+    pub(crate) description: Arc<str>,
+    /// Whether every call of a reply counts. Otherwise the first acceptable one is the result.
+    pub(crate) takes_all_calls: bool,
+}
+
+impl SubmitTool {
+    fn new(name: &str, description: &str) -> SubmitTool {
+        SubmitTool { name: name.into(), description: description.into(), takes_all_calls: false }
+    }
+
+    /// Returns the tool of results that are not plans.
+    fn result() -> SubmitTool {
+        static RESULT: LazyLock<SubmitTool> =
+            LazyLock::new(|| SubmitTool::new(SUBMIT, "Submit the final result. You MUST call this tool!"));
+        RESULT.clone()
+    }
 }
 
 /// Rules that apply in addition to the schema.
@@ -47,12 +71,17 @@ impl CompiledContract {
         own: Option<ResponseType>,
     ) -> Result<CompiledContract, Error> {
         let schema = COMPILED.compile_known(&contract.hash, &contract.schema)?;
-        let wrapped = needs_wrapping(&contract.schema)
-            .then(|| COMPILED.compile(&wrap_root(&contract.schema)))
-            .transpose()?;
+        let wrapped =
+            schema.needs_wrapping().then(|| COMPILED.compile(&wrap_root(&contract.schema))).transpose()?;
         let extra_rules =
             if universal::is_universal(&schema) { ExtraRules::Universal(own) } else { ExtraRules::Nothing };
-        Ok(CompiledContract { definition: contract.clone(), schema, wrapped, tool: SUBMIT, extra_rules })
+        Ok(CompiledContract {
+            definition: contract.clone(),
+            schema,
+            wrapped,
+            tool: SubmitTool::result(),
+            extra_rules,
+        })
     }
 
     /// Creates a contract that the engine itself needs during a run.
@@ -75,7 +104,17 @@ impl CompiledContract {
     /// Creates the contract of a subtask plan, given the subtasks that are already done.
     pub(crate) fn subtask_plan(schema: Value, done: Vec<Subtask>) -> Result<CompiledContract, Error> {
         let compiled = CompiledContract::internal(CREATE_PLAN, schema, ContractOptions::default())?;
-        Ok(CompiledContract { tool: CREATE_PLAN, extra_rules: ExtraRules::SubtaskPlan(done), ..compiled })
+        let tool = SubmitTool::new(CREATE_PLAN, "Hand in the execution plan. You MUST call this tool!");
+        Ok(CompiledContract { tool, extra_rules: ExtraRules::SubtaskPlan(done), ..compiled })
+    }
+
+    /// Creates the contract of a call that the model has to make: the arguments satisfy the schema of the tool.
+    pub(crate) fn forced_call(tool: &Tool, conversation: &Conversation) -> Result<CompiledContract, Error> {
+        let (parameters, options) = (tool.parameters.clone(), conversation.options.clone());
+        let compiled = CompiledContract::internal(&tool.name, parameters, options)?;
+        let takes_all_calls = conversation.parallel_tool_calls;
+        let tool = SubmitTool { takes_all_calls, ..SubmitTool::new(&tool.name, &tool.description) };
+        Ok(CompiledContract { tool, ..compiled })
     }
 
     /// Returns all violations of the schema and, if there are none, of the extra rules.
@@ -123,16 +162,7 @@ impl CompiledContract {
 
     /// Returns the extraction options that this contract allows.
     pub(crate) fn extraction(&self) -> Options {
-        let options = self.options();
-        Options {
-            mode: match options.validation_mode {
-                ValidationMode::Strict => Mode::Strict,
-                ValidationMode::Lenient => Mode::Lenient,
-            },
-            extract_json: options.extract_json,
-            strict_json_only: options.strict_json_only,
-            ..Options::default()
-        }
+        extraction_options(self.options())
     }
 
     /// Returns a schema name that every backend accepts.
@@ -145,6 +175,19 @@ impl CompiledContract {
             .take(NAME_CHARACTERS_MAX)
             .collect();
         if clean.is_empty() { "result".to_owned() } else { clean }
+    }
+}
+
+/// Returns the extraction options that the options of a contract allow.
+pub(crate) fn extraction_options(options: &ContractOptions) -> Options {
+    Options {
+        mode: match options.validation_mode {
+            ValidationMode::Strict => Mode::Strict,
+            ValidationMode::Lenient => Mode::Lenient,
+        },
+        extract_json: options.extract_json,
+        strict_json_only: options.strict_json_only,
+        ..Options::default()
     }
 }
 

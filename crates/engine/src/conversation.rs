@@ -1,7 +1,9 @@
 //! Writes the conversation as messages: earlier runs of the session and the steps of this run.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
-use slipform_types::{BackendInfo, Message, Protocol, ToolCall};
+use slipform_types::{BackendInfo, Message, Protocol, Role, ToolCall};
 
 use crate::callable::Callables;
 use crate::envelope;
@@ -107,6 +109,30 @@ fn as_actions(turn: &Turn, answers: &[String]) -> Vec<Message> {
         ]
     };
     turn.calls.iter().zip(answers).flat_map(messages_of).collect()
+}
+
+/// Rewrites a client's messages for a backend that reads calls and their answers as actions.
+pub(crate) fn messages_as_actions(messages: &[Message]) -> Vec<Message> {
+    let mut names: HashMap<&str, &str> = HashMap::new();
+    let mut list = Vec::with_capacity(messages.len());
+    for message in messages {
+        let call_id = message.tool_call_id.as_deref();
+        if message.role == Role::Tool {
+            let name = call_id.and_then(|id| names.get(id)).copied().unwrap_or("tool");
+            list.push(Message::user(envelope::tool_return(name, &message.content).to_string()));
+        } else if message.tool_calls.is_empty() {
+            list.push(message.clone());
+        } else {
+            let actions = message.tool_calls.iter().map(|call| {
+                names.insert(&call.id, &call.name);
+                envelope::use_tool(&call.name, &call.arguments).to_string()
+            });
+            let text = Some(message.content.clone()).filter(|text| !text.trim().is_empty());
+            let lines: Vec<String> = text.into_iter().chain(actions).collect();
+            list.push(Message::assistant(lines.join("\n"), Vec::new()));
+        }
+    }
+    list
 }
 
 /// Returns the arguments, with the longest texts cut if they are very long. The tool received them

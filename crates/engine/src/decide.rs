@@ -2,7 +2,6 @@
 //! failures.
 
 use serde_json::{Value, json};
-use slipform_schema::impossible_part;
 use slipform_types::{
     AgentCard, CHECKING_TOOL, CallError, CallErrorKind, ChildEnd, EventBody, Failure, INCOMPLETE, Opening,
     Outcome, Protocol, RUN_FAILS, Reply, RunError, RunErrorType, Rung as ReceiptRung, Salvage, SchemaForm,
@@ -15,7 +14,7 @@ use crate::criteria::{self, CRITERIA_PER_CALL};
 use crate::envelope::{self, DelegationContext};
 use crate::error::Error;
 use crate::orchestrator::{Orchestration, SubtasksEnd};
-use crate::output_mode::{OutputMode, routes, subtask_plan_routes};
+use crate::output_mode::{OutputMode, forced_call_routes, routes, subtask_plan_routes};
 use crate::prompt::{Form, RetryReason};
 use crate::reply::{
     ActionReply, JudgeContext, ModelReply, Rejection, Source, Verdict, judge, read_action, refusal,
@@ -33,7 +32,10 @@ impl State {
         let routes = if self.children.is_planning() {
             subtask_plan_routes(&tier.backend)
         } else {
-            routes(options.map(|options| options.strategy), protocol, &tier.backend)
+            match options.filter(|_| task.forced_tool().is_some()) {
+                Some(options) => forced_call_routes(options.strategy, &tier.backend),
+                None => routes(options.map(|options| options.strategy), protocol, &tier.backend),
+            }
         };
         let limits = task.limits();
         self.tools.limits = LoopLimits::of(&limits, routes[0].mode == OutputMode::Grammar);
@@ -45,7 +47,7 @@ impl State {
 
     /// Fails the run if no value satisfies its contract. Every call would be in vain, and some backends would reject it.
     pub(crate) fn fail_if_impossible(&mut self) {
-        let part = self.contract().and_then(|contract| impossible_part(contract.schema.source()));
+        let part = self.contract().and_then(|contract| contract.schema.impossible_part().map(str::to_owned));
         let Some(part) = part else { return };
         let message = format!("No value satisfies the output schema: {part} allows nothing");
         let errors = vec![format!("{part}: no value satisfies the schema")];
@@ -140,6 +142,9 @@ impl State {
             if plan.protocol == Protocol::Actions {
                 return self.decide_on_action(plan, reply);
             }
+            if self.must_call_client() {
+                return self.require_client_call(plan, &reply);
+            }
         }
         self.examine(Source::Reply(ModelReply { plan, reply }));
     }
@@ -158,7 +163,12 @@ impl State {
                 let errors = vec!["$: an action has to be the last thing in a response".to_owned()];
                 self.correct_envelope(plan, &reply, Rejection::no_action(errors));
             }
+            ActionReply::Last(_) if self.must_call_client() => self.require_client_call(plan, &reply),
             ActionReply::Last(action) => self.examine(Source::LastAction(ModelReply { plan, reply }, action)),
+            // A client that may call tools may also get a text, and models answer without the envelope then.
+            ActionReply::NoAction(Verdict::NoJson { .. }) if self.takes_text_of_client() => {
+                self.examine(Source::Reply(ModelReply { plan, reply }));
+            }
             ActionReply::NoAction(verdict) => {
                 self.examine(Source::NoAction(ModelReply { plan, reply }, verdict));
             }
@@ -172,6 +182,9 @@ impl State {
     }
 
     fn begin_step(&mut self, plan: CallPlan, calls: (Vec<ToolCall>, CallForm), reply: &Reply) {
+        if self.tools.callables.are_of_client() {
+            return self.end_with_client_calls(plan, &calls.0, reply);
+        }
         let contract = self.task.as_ref().and_then(|task| task.contract.as_ref());
         match self.tools.begin_step(plan, calls, reply, contract, &self.history) {
             Ok(answers) => answers.into_iter().for_each(|answer| self.decisions.note(answer)),
@@ -241,7 +254,7 @@ impl State {
         let Some(contract) = self.contract().filter(|_| !self.tools.is_active()) else { return };
         let mut reply = Reply { text: text.to_owned(), stop: StopReason::Length, ..Reply::default() };
         if plan.mode == OutputMode::Tool {
-            let (id, name) = (String::new(), contract.tool.to_owned());
+            let (id, name) = (String::new(), contract.tool.name.to_string());
             reply.tool_calls.push(ToolCall { id, name, arguments: text.to_owned() });
         }
         let judge_context = JudgeContext { mode: plan.mode, text_counts: true, parts: plan.parts() };
@@ -318,7 +331,7 @@ impl State {
         let index = self.ladder.rung.index;
         let is_call =
             matches!(rejection.kind, RunErrorType::BackendUnavailable | RunErrorType::BackendRejected);
-        let next = self.ladder.next_index(is_call).unwrap_or(usize::MAX);
+        let next = self.ladder.next_index(rejection.kind).unwrap_or(usize::MAX);
         if let (Some(from), Some(to)) = (self.ladder.tier(index), self.ladder.tier(next)) {
             let reason = rejection.errors.first().map_or_else(|| rejection.message.clone(), Clone::clone);
             let (from, to, cause) = (from.tier.clone(), to.tier.clone(), Some(rejection.kind));

@@ -259,8 +259,20 @@ pub(crate) fn partial_result(mut envelope: Value) -> Option<Value> {
 
 /// Writes a call as an action, for a conversation that began under the other protocol.
 pub(crate) fn call_as_action(call: &AnsweredCall) -> Value {
-    let parameters: Value = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}));
-    json!({"action": USE_TOOL, "reasoning": "", "content": "", "tool": call.name, "parameters": parameters})
+    use_tool(&call.name, &call.arguments)
+}
+
+/// Writes the action that calls a tool.
+pub(crate) fn use_tool(name: &str, arguments: &str) -> Value {
+    let parameters: Value = serde_json::from_str(arguments).unwrap_or_else(|_| json!({}));
+    json!({"action": USE_TOOL, "reasoning": "", "content": "", "tool": name, "parameters": parameters})
+}
+
+/// Writes the action with the answer of a tool.
+pub(crate) fn tool_return(name: &str, answer: &str) -> Value {
+    json!({
+        "action": TOOL_RETURN, "reasoning": format!("The result of the tool {name}"), "content": answer, "tool": name,
+    })
 }
 
 /// Writes the answer to a call as an action.
@@ -276,10 +288,7 @@ pub(crate) fn return_action(call: &AnsweredCall, answer: &str) -> Value {
             }
             envelope
         }
-        None => json!({
-            "action": TOOL_RETURN, "reasoning": format!("The result of the tool {}", call.name), "content": answer,
-            "tool": call.name,
-        }),
+        None => tool_return(&call.name, answer),
     }
 }
 

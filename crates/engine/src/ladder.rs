@@ -1,6 +1,6 @@
 //! The escalation ladder: the tiers of a run, its position on them and the planned model call.
 
-use slipform_types::{BackendInfo, Limits, TierBackend};
+use slipform_types::{BackendInfo, Limits, RunErrorType, TierBackend};
 
 use crate::call_plan::{CallPlan, PlannedCall, RequestKind};
 use crate::output_mode::{OutputMode, Route};
@@ -57,14 +57,19 @@ impl Ladder {
 
     /// Returns the tier to escalate to, if one is left.
     pub(crate) fn next_tier(&self) -> Option<&TierBackend> {
-        self.tier(self.rung.index + 1)
+        self.tier(self.next_index(RunErrorType::OutputSchemaValidationFailed)?)
     }
 
-    /// Returns the index of the next rung. With `other_backend`, rungs on the current backend are skipped: a
-    /// backend that cannot be used on one tier cannot be used on another.
-    pub(crate) fn next_index(&self, other_backend: bool) -> Option<usize> {
+    /// Returns the index of the next rung after a failure of this kind. After a failed call, rungs on the current backend are
+    /// skipped: a backend that cannot be used on one tier cannot be used on another. Fallbacks are for outages only: another
+    /// backend must not hide a wrong key or an unmet contract.
+    pub(crate) fn next_index(&self, kind: RunErrorType) -> Option<usize> {
         let current = &self.backend()?.name;
-        let is_allowed = |tier: &TierBackend| !other_backend || tier.backend.name != *current;
+        let is_allowed = |tier: &TierBackend| match kind {
+            RunErrorType::BackendUnavailable => tier.backend.name != *current,
+            RunErrorType::BackendRejected => tier.backend.name != *current && !tier.is_fallback,
+            _ => !tier.is_fallback,
+        };
         let first = self.rung.index + 1;
         self.tiers.iter().skip(first).position(is_allowed).map(|offset| first + offset)
     }

@@ -53,6 +53,7 @@
 //!     parameters: json!({"prompt": "Hello"}),
 //!     input: "Hello".into(),
 //!     overrides: RunOverrides::default(),
+//!     conversation: None,
 //! })?;
 //! // The engine has no action before `attempt_started` names the available backends.
 //! assert_eq!(next(&state), None);
@@ -68,6 +69,7 @@ mod callable;
 mod changes;
 mod children;
 mod cite;
+mod client_calls;
 mod contract;
 mod conversation;
 mod criteria;

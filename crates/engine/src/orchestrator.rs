@@ -174,6 +174,7 @@ impl Orchestration {
             parameters: original_task.parameters.clone(),
             overrides: original_task.overrides.clone(),
             input: prompts::planning(&original_task.input, &self.team, &self.subtask_states),
+            conversation: None,
             under_grammar: Some(narrowed),
         })
     }

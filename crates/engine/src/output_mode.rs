@@ -1,6 +1,6 @@
 //! The modes of asking for structured output, and which ones to try on a backend, best first.
 
-use slipform_types::{BackendInfo, BackendKind, Protocol, Strategy, StructuredOutput, Support};
+use slipform_types::{BackendInfo, BackendKind, Capabilities, Protocol, Strategy, StructuredOutput, Support};
 
 /// A mode of asking for a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +98,17 @@ pub(crate) fn subtask_plan_routes(backend: &BackendInfo) -> Vec<Route> {
     others.retain(|mode| !calls || *mode != OutputMode::Tool);
     others.dedup();
     let modes = calls.then_some(OutputMode::Tool).into_iter().chain(others);
+    modes.map(|mode| Route { mode, protocol: Protocol::Tools }).collect()
+}
+
+/// Returns the routes to try for a call that the model has to make. Whatever the mode, the result is the arguments of the
+/// call: an unprobed backend is asked for the call, others in the mode that they are known to enforce.
+pub(crate) fn forced_call_routes(strategy: Strategy, backend: &BackendInfo) -> Vec<Route> {
+    let is_unknown = backend.capabilities == Capabilities::default();
+    if strategy == Strategy::Auto && is_unknown {
+        return subtask_plan_routes(backend);
+    }
+    let modes = modes(strategy, backend).into_iter();
     modes.map(|mode| Route { mode, protocol: Protocol::Tools }).collect()
 }
 
@@ -218,8 +229,6 @@ fn untried_modes(backend: &BackendInfo, first: Option<OutputMode>) -> Vec<Output
 
 #[cfg(test)]
 mod tests {
-    use slipform_types::Capabilities;
-
     use super::*;
 
     fn backend(kind: BackendKind, capabilities: Capabilities) -> BackendInfo {

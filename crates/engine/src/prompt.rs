@@ -126,6 +126,11 @@ pub(crate) fn user(input: &str, form: Form, schema: &Value, example: Option<&Val
 }
 
 /// Appends a section after an empty line.
+/// Returns the section about the tool of the client whose arguments are the answer.
+pub(crate) fn arguments_of(tool: &str, description: &str) -> String {
+    format!("Your answer is the arguments of a call of `{tool}`: {}", description.trim())
+}
+
 pub(crate) fn add(text: &mut String, section: &str) {
     if !text.is_empty() {
         text.push_str("\n\n");

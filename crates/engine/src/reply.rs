@@ -27,7 +27,9 @@ use crate::call_plan::CallPlan;
 
 pub(crate) use action::{ActionReply, read_action};
 pub(crate) use clarity::ClarityRounds;
-pub(crate) use judge::{DISCARDING_REPAIRS, JudgeContext, SUBMIT, Verdict, judge, refusal, repair};
+pub(crate) use judge::{
+    DISCARDING_REPAIRS, JudgeContext, SUBMIT, Verdict, judge, omitted_null, refusal, relocate, repair,
+};
 pub(crate) use rejection::{Rejection, violation};
 
 use judge::Reading;

@@ -70,11 +70,15 @@ impl State {
             return Err(Error::Journal("an event follows run_completed"));
         }
         match body {
-            EventBody::RunStart { blueprint, contract, parameters, input, overrides, .. } => {
+            EventBody::RunStart {
+                blueprint, contract, parameters, input, overrides, conversation, ..
+            } => {
                 if self.task.is_some() {
                     return Err(Error::Journal("a second `run_start` in the same run"));
                 }
-                self.task = Some(Task::new(blueprint, contract.as_ref(), parameters, input, overrides)?);
+                let (contract, conversation) = (contract.as_ref(), conversation.as_ref());
+                let task = Task::new(blueprint, contract, parameters, input, overrides, conversation)?;
+                self.task = Some(task);
                 Ok(())
             }
             EventBody::AttemptStarted { ladder, blueprint, tools, agents } => {
@@ -185,7 +189,10 @@ impl State {
             return Ok(());
         }
         let Some(task) = &self.task else { return Ok(()) };
-        let callables = Callables::of(tools, agents)?;
+        let callables = match task.offered_tools() {
+            [] => Callables::of(tools, agents)?,
+            offered => Callables::of_client(offered, task.contract.is_some())?,
+        };
         let uses_actions = task.blueprint.protocol == Protocol::Actions;
         let envelope = (uses_actions || !callables.is_empty())
             .then(|| envelope::compile(&callables, task.contract.as_ref()).map(Arc::new))
@@ -326,8 +333,9 @@ impl State {
     /// Records a reply that was interrupted. The part received so far is counted and kept like a
     /// whole reply.
     fn record_partial_reply(&mut self, partial: Option<&str>) {
-        let Some(text) = partial.filter(|_| !matches!(self.decisions.outcome(), Some(Outcome::Completed(_))))
-        else {
+        let is_completed =
+            matches!(self.decisions.outcome(), Some(Outcome::Completed(_) | Outcome::ToolCalls(_)));
+        let Some(text) = partial.filter(|_| !is_completed) else {
             return;
         };
         let planned = self.ladder.call.take();
@@ -362,9 +370,10 @@ impl State {
 
     /// Returns the maximum number of retries per rung.
     pub(crate) fn retries_max(&self) -> u32 {
-        let without = match &self.tools.envelope {
-            Some(envelope) => envelope.options().max_retries,
-            None => RETRIES_WITHOUT_CONTRACT,
+        let without = match (self.conversation(), &self.tools.envelope) {
+            (Some(conversation), _) => conversation.options.max_retries,
+            (None, Some(envelope)) => envelope.options().max_retries,
+            (None, None) => RETRIES_WITHOUT_CONTRACT,
         };
         self.contract().map_or(without, |contract| contract.options().max_retries)
     }
@@ -400,7 +409,7 @@ impl State {
     /// Returns the run status that corresponds to an outcome.
     pub fn status(outcome: &Outcome) -> RunStatus {
         match outcome {
-            Outcome::Completed(_) => RunStatus::Completed,
+            Outcome::Completed(_) | Outcome::ToolCalls(_) => RunStatus::Completed,
             Outcome::Failed(failure) if failure.error.kind == RunErrorType::Stopped => RunStatus::Stopped,
             Outcome::Failed(_) => RunStatus::Failed,
         }

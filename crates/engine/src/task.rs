@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use slipform_types::{Blueprint, Contract, Limits, RunOverrides};
+use slipform_types::{Blueprint, Contract, Conversation, Limits, RunOverrides, Tool};
 
 use crate::contract::CompiledContract;
 use crate::error::Error;
@@ -17,6 +17,8 @@ pub(crate) struct Task {
     pub(crate) input: String,
     /// The settings that the caller chose for this run.
     pub(crate) overrides: RunOverrides,
+    /// The conversation of a caller that keeps it and executes its tools.
+    pub(crate) conversation: Option<Arc<Conversation>>,
     /// A narrower schema for grammars, if one exists that is stricter than the schema of the
     /// contract.
     pub(crate) under_grammar: Option<Value>,
@@ -30,12 +32,30 @@ impl Task {
         parameters: &Value,
         input: &str,
         overrides: &RunOverrides,
+        conversation: Option<&Arc<Conversation>>,
     ) -> Result<Task, Error> {
         let own = blueprint.response_type;
-        let contract = contract.map(|contract| CompiledContract::compile(contract, own)).transpose()?;
+        let forced = conversation.and_then(|conversation| Some((conversation.forced_tool()?, conversation)));
+        let contract = match forced {
+            // The arguments of the call are the result.
+            Some((tool, conversation)) => Some(CompiledContract::forced_call(tool, conversation)?),
+            // The run cannot end with an answer.
+            None if conversation.is_some_and(|conversation| conversation.must_call()) => None,
+            None => contract.map(|contract| CompiledContract::compile(contract, own)).transpose()?,
+        };
         let (blueprint, parameters, input) = (blueprint.clone(), parameters.clone(), input.to_owned());
-        let overrides = overrides.clone();
-        Ok(Task { blueprint, contract, parameters, input, overrides, under_grammar: None })
+        let (overrides, conversation) = (overrides.clone(), conversation.cloned());
+        Ok(Task { blueprint, contract, parameters, input, overrides, conversation, under_grammar: None })
+    }
+
+    /// Returns the name of the client's tool that the model has to call.
+    pub(crate) fn forced_tool(&self) -> Option<&str> {
+        Some(&self.conversation.as_ref()?.forced_tool()?.name)
+    }
+
+    /// Returns the client's tools that the model may choose from.
+    pub(crate) fn offered_tools(&self) -> &[Tool] {
+        self.conversation.as_ref().map_or(&[], |conversation| conversation.offered_tools())
     }
 
     /// Returns the limits of the run: those of its agent, unless the caller chose others.

@@ -419,7 +419,7 @@ pub(crate) fn tool_calls_in(reply: &Reply, contract: Option<&CompiledContract>) 
 
 /// Returns whether a call submits the result.
 fn is_submission(call: &ToolCall, contract: Option<&CompiledContract>) -> bool {
-    contract.is_some_and(|contract| call.name == contract.tool)
+    contract.is_some_and(|contract| call.name == *contract.tool.name)
 }
 
 /// Returns the event that answers a call that is not made.

@@ -2,12 +2,12 @@
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
-use slipform_types::{Format, Reply, Request, Role, StopReason, Tool, ToolCall, ToolChoice};
+use slipform_types::{Format, Message, Part, Reply, Request, Role, StopReason, Tool, ToolCall, ToolChoice};
 
 use crate::config::BackendConfig;
 use crate::error::Error;
 use crate::error_text::server_message;
-use crate::http::{Assemble, Http, Post};
+use crate::http::{Address, Assemble, Http, Post};
 use crate::openai::{TOOL_CALLS_MAX, arguments, merged};
 use crate::secret::Secret;
 use crate::sse::Event;
@@ -26,7 +26,7 @@ const EMPTY_TURN: &str = "(nothing)";
 #[derive(Debug)]
 pub(crate) struct Anthropic {
     http: Http,
-    url: String,
+    url: Address,
     model: String,
     temperature: Option<f64>,
     max_tokens: u32,
@@ -47,7 +47,7 @@ impl Anthropic {
         }
         Ok(Anthropic {
             http: Http::new(config, secret, headers)?,
-            url: format!("{base}/v1/messages"),
+            url: format!("{base}/v1/messages").into(),
             model: config.model.clone().unwrap_or_default(),
             temperature: config.temperature,
             max_tokens: config.max_tokens.unwrap_or(MAX_TOKENS_DEFAULT),
@@ -64,18 +64,41 @@ impl Anthropic {
         if let Some(system) = &request.system {
             body.insert("system".to_owned(), json!(system));
         }
-        if let Some(temperature) = request.temperature.or(self.temperature) {
+        let sampling = &request.sampling;
+        // Models refuse a temperature beside `top_p`, so that of the settings gives way.
+        let own = self.temperature.filter(|_| sampling.top_p.is_none());
+        if let Some(temperature) = sampling.temperature.or(own) {
             body.insert("temperature".to_owned(), json!(temperature));
         }
+        if let Some(top_p) = sampling.top_p {
+            body.insert("top_p".to_owned(), json!(top_p));
+        }
+        if !sampling.stop.is_empty() {
+            body.insert("stop_sequences".to_owned(), json!(sampling.stop));
+        }
         body.insert("messages".to_owned(), messages(request));
+        let called = if request.tools.is_empty() { called_tools(&request.messages) } else { Vec::new() };
+        if !called.is_empty() {
+            body.insert("tools".to_owned(), called.iter().map(tool).collect());
+            body.insert("tool_choice".to_owned(), json!({"type": "none"}));
+        }
         if !request.tools.is_empty() {
             body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
             let choice = match &request.tool_choice {
+                ToolChoice::Auto if request.parallel_tool_calls == Some(false) => {
+                    Some(json!({"type": "auto"}))
+                }
                 ToolChoice::Auto => None,
                 ToolChoice::Required => Some(json!({"type": "any"})),
                 ToolChoice::Named(name) => Some(json!({"type": "tool", "name": name})),
                 ToolChoice::None => Some(json!({"type": "none"})),
             };
+            let choice = choice.map(|mut choice| {
+                if request.parallel_tool_calls == Some(false) && choice["type"] != "none" {
+                    choice["disable_parallel_tool_use"] = json!(true);
+                }
+                choice
+            });
             body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
         }
         if let Format::JsonSchema { schema, .. } = &request.format {
@@ -91,13 +114,30 @@ impl Backend for Anthropic {
         &["json_schema", "tools", "forced_tools"]
     }
 
+    fn sampling(&self) -> &'static [&'static str] {
+        &["temperature", "top_p", "stop"]
+    }
+
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
-        let body = self.body(call.request);
+        let body = self.body(&call.request.with_names_in_text());
         Box::pin(async move {
-            let post = Post { url: &self.url, body: &body, request: call.request, watch: call.watch };
+            let post = Post { url: &self.url, body: &body, call };
             self.http.call::<Assembly>(post).await
         })
     }
+}
+
+/// Returns a definition of each tool that the conversation has calls of. The protocol requires one.
+fn called_tools(messages: &[Message]) -> Vec<Tool> {
+    let mut tools: Vec<Tool> = Vec::new();
+    for call in messages.iter().flat_map(|message| &message.tool_calls) {
+        if !tools.iter().any(|tool| tool.name == call.name) {
+            let parameters = json!({"type": "object"});
+            let description = String::new();
+            tools.push(Tool { name: call.name.clone(), description, parameters, strict: false });
+        }
+    }
+    tools
 }
 
 fn tool(tool: &Tool) -> Value {
@@ -113,13 +153,18 @@ fn messages(request: &Request) -> Value {
     let mut list: Vec<Value> = Vec::with_capacity(request.messages.len());
     for message in merged(&request.messages) {
         match message.role {
-            Role::User => list.push(json!({"role": "user", "content": message.content})),
+            // The protocol has no instructions inside a conversation.
+            Role::User | Role::System => {
+                list.push(json!({"role": "user", "content": user_content(&message)}))
+            }
             Role::Assistant => {
                 list.push(json!({"role": "assistant", "content": assistant_blocks(&message)}));
             }
             Role::Tool => {
                 let block = json!({
-                    "type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content,
+                    "type": "tool_result",
+                    "tool_use_id": tool_use_id(message.tool_call_id.as_deref().unwrap_or_default()),
+                    "content": message.content,
                 });
                 // The protocol requires the results of parallel calls in one message.
                 let blocks = list.last_mut().and_then(|last| last["content"].as_array_mut());
@@ -133,9 +178,44 @@ fn messages(request: &Request) -> Value {
     Value::Array(list)
 }
 
-fn assistant_blocks(message: &slipform_types::Message) -> Vec<Value> {
+/// Returns the content of a user's message: a text, or the list of its parts if it has images.
+fn user_content(message: &Message) -> Value {
+    if message.parts.is_empty() {
+        return json!(if is_blank(&message.content) { EMPTY_TURN } else { &message.content });
+    }
+    let part = |part: &Part| match part {
+        // The protocol refuses blank texts.
+        Part::Text { text } if is_blank(text) => None,
+        Part::Text { text } => Some(json!({"type": "text", "text": text})),
+        Part::Image { url, .. } => Some(json!({"type": "image", "source": image_source(url)})),
+    };
+    message.parts.iter().filter_map(part).collect()
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+/// Returns an id that the protocol accepts; ids of other servers may have other characters.
+fn tool_use_id(id: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
+    let plain: String =
+        id.chars().map(|character| if is_plain(character) { character } else { '_' }).collect();
+    if plain.is_empty() { "call".to_owned() } else { plain }
+}
+
+/// Returns the source of an image: the data of a `data:` URL, or another URL.
+fn image_source(url: &str) -> Value {
+    let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    match data {
+        Some((media_type, data)) => json!({"type": "base64", "media_type": media_type, "data": data}),
+        None => json!({"type": "url", "url": url}),
+    }
+}
+
+fn assistant_blocks(message: &Message) -> Vec<Value> {
     let mut blocks = Vec::new();
-    if !message.content.is_empty() {
+    if !is_blank(&message.content) {
         blocks.push(json!({"type": "text", "text": message.content}));
     } else if message.tool_calls.is_empty() {
         // Omitting the turn would break the required alternation of roles.
@@ -143,7 +223,9 @@ fn assistant_blocks(message: &slipform_types::Message) -> Vec<Value> {
     }
     for call in &message.tool_calls {
         let input = arguments(call).unwrap_or_else(|substitute| substitute);
-        blocks.push(json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input}));
+        blocks.push(
+            json!({"type": "tool_use", "id": tool_use_id(&call.id), "name": call.name, "input": input}),
+        );
     }
     blocks
 }

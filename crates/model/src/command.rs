@@ -5,14 +5,14 @@ use std::path::Path;
 use serde_json::{Value, json};
 use slipform_process::{Limits, Program, common_environment, output_tail};
 use slipform_types::{Reply, Request, Role, StopReason, Usage};
-use tokio::sync::Semaphore;
 
 use crate::completions::conversation;
 use crate::config::BackendConfig;
 use crate::error::Error;
 use crate::estimate;
 use crate::secret::Secret;
-use crate::{Backend, Call, CallFuture, Invocation};
+use crate::slots::CallSlots;
+use crate::{Backend, Call, CallFuture, Invocation, Patience, refused_images};
 
 /// The version of the invocation document, sent as its `schema_version`.
 const SCHEMA_VERSION: &str = "2.2";
@@ -32,7 +32,7 @@ pub(crate) struct CommandBackend {
     secret: Secret,
     model: String,
     limits: Limits,
-    slots: Semaphore,
+    slots: CallSlots,
 }
 
 impl CommandBackend {
@@ -64,12 +64,12 @@ impl CommandBackend {
                 stdout_bytes_max: STDOUT_BYTES_MAX,
                 stderr_bytes_max: STDERR_BYTES_MAX,
             },
-            slots: Semaphore::new(config.max_concurrency),
+            slots: CallSlots::new(config.max_concurrency),
         }
     }
 
-    async fn answer(&self, document: String) -> Result<Reply, Error> {
-        let _slot = self.slots.acquire().await.map_err(|_| self.failed("was closed"))?;
+    async fn answer(&self, document: String, patience: Patience) -> Result<Reply, Error> {
+        let _slot = self.slots.acquire(patience).await?;
         let output = self.program.run(document.as_bytes(), &self.limits).await;
         let output = output.map_err(|error| self.process_error(error))?;
         if !output.status.success() {
@@ -120,13 +120,14 @@ impl CommandBackend {
 /// The first call carries the caller's parameters. A correction resumes the session with the new message as
 /// its prompt.
 fn document(request: &Request, invocation: &Invocation) -> Value {
-    // A program called for the first time in an ongoing conversation needs all of its messages.
-    let is_takeover =
-        !invocation.resumed && request.messages.iter().any(|message| message.role == Role::Assistant);
-    let prompt = match request.messages.last() {
-        Some(_) if is_takeover => conversation(&request.messages),
-        Some(last) => last.content.clone(),
-        None => String::new(),
+    let messages = &request.messages;
+    let prompt = if invocation.resumed {
+        messages.last().map(|last| last.content.clone()).unwrap_or_default()
+    } else if messages.iter().any(|message| message.role == Role::Assistant) {
+        // A program called for the first time in an ongoing conversation needs all of its messages.
+        conversation(messages)
+    } else {
+        messages.iter().map(|message| message.content.as_str()).collect::<Vec<_>>().join("\n\n")
     };
     let mut blueprint = or_empty(&invocation.agent_blueprint);
     if let (Some(system), Some(blueprint)) = (&request.system, blueprint.as_object_mut()) {
@@ -160,9 +161,17 @@ impl Backend for CommandBackend {
         &[]
     }
 
+    fn sampling(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
+        if let Some(error) = refused_images(call.request, "kind `command`") {
+            return Box::pin(std::future::ready(Err(error)));
+        }
         let no_run = Invocation::default();
-        let document = document(call.request, call.invocation.unwrap_or(&no_run));
-        Box::pin(self.answer(document.to_string()))
+        let request = call.request.with_names_in_text();
+        let document = document(&request, call.invocation.unwrap_or(&no_run));
+        Box::pin(self.answer(document.to_string(), call.patience))
     }
 }

@@ -1,17 +1,23 @@
 //! Backend for the legacy `/v1/completions` API: one text in, one text out.
 
 use serde_json::{Map, Value, json};
-use slipform_types::{Message, Request, Role};
+use slipform_types::{Message, Request, Role, ToolCall};
 
 use crate::config::BackendConfig;
 use crate::error::Error;
 use crate::openai::{Defaults, Endpoint, merged};
 use crate::secret::Secret;
-use crate::{Backend, Call, CallFuture};
+use crate::{Backend, Call, CallFuture, refused_images};
 
 /// Headings that separate the turns of a conversation. The user heading is also the stop sequence.
 const USER: &str = "### User:";
 const ASSISTANT: &str = "### Assistant:";
+
+/// The sampling parameters of the API.
+const SAMPLING: [&str; 6] = ["temperature", "top_p", "frequency_penalty", "presence_penalty", "seed", "stop"];
+
+/// The most stop sequences of OpenAI's API.
+const STOPS_MAX: usize = 4;
 
 /// A server that implements the completions API.
 #[derive(Debug)]
@@ -30,7 +36,12 @@ impl Completions {
         let mut body = Map::new();
         self.defaults.apply(request, &mut body);
         body.insert("prompt".to_owned(), json!(prompt(request)));
-        body.insert("stop".to_owned(), json!([format!("\n{USER}")]));
+        let mut stop = request.sampling.stop.clone();
+        // Those of the client come first: without its own one the prompt still says whose turn it is.
+        if stop.len() < STOPS_MAX {
+            stop.push(format!("\n{USER}"));
+        }
+        body.insert("stop".to_owned(), json!(stop));
         body
     }
 }
@@ -53,7 +64,11 @@ pub(crate) fn conversation(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in merged(messages) {
         let title = if message.role == Role::Assistant { ASSISTANT } else { USER };
-        text.push_str(&format!("{title}\n{}\n\n", message.content));
+        text.push_str(&format!("{title}\n{}\n", message.content));
+        for ToolCall { name, arguments, .. } in &message.tool_calls {
+            text.push_str(&format!("(called {name} with {arguments})\n"));
+        }
+        text.push('\n');
     }
     text
 }
@@ -63,8 +78,15 @@ impl Backend for Completions {
         &["json_schema"]
     }
 
+    fn sampling(&self) -> &'static [&'static str] {
+        &SAMPLING
+    }
+
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
-        let body = self.body(call.request);
+        if let Some(error) = refused_images(call.request, "kind `completions`") {
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        let body = self.body(&call.request.with_names_in_text());
         Box::pin(self.endpoint.send(call, body))
     }
 }

@@ -120,7 +120,11 @@ impl Error {
             Error::Busy { status, .. } => (CallErrorKind::Unavailable, Some(*status)),
             _ => (CallErrorKind::Unavailable, None),
         };
-        CallError { kind, status, message: self.to_string() }
+        let retry_after_seconds = match self {
+            Error::Busy { retry_after: Some(wait), .. } => Some(wait.as_secs_f64().ceil() as u64),
+            _ => None,
+        };
+        CallError { kind, status, retry_after_seconds, message: self.to_string() }
     }
 
     /// Removes a secret from all texts of the error and then shortens them.

@@ -11,7 +11,7 @@ pub(crate) fn tokens(text: &str) -> u64 {
 }
 
 /// Estimates the input tokens of a request: system prompt, messages, tools and schema.
-fn input_tokens(request: &Request) -> u64 {
+pub fn input_tokens(request: &Request) -> u64 {
     let system = request.system.as_deref().map_or(0, tokens);
     let messages: u64 = request
         .messages

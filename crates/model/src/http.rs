@@ -3,18 +3,18 @@
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
-use reqwest::{Response, StatusCode};
-use slipform_types::{Reply, Request};
-use tokio::sync::Semaphore;
+use reqwest::{Response, StatusCode, Url};
+use slipform_types::Reply;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::Watch;
+use crate::Call;
 use crate::config::BackendConfig;
 use crate::error::Error;
 use crate::error_text::{blames_request, cause, on_one_line, server_message};
 use crate::estimate;
 use crate::retry::{Retry, retry_after};
 use crate::secret::Secret;
+use crate::slots::CallSlots;
 use crate::sse::{Event, Events};
 use crate::stream_watch::StreamWatch;
 
@@ -27,6 +27,12 @@ const STREAM_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The most bytes of an error body that are read.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
+
+/// The longest wait for the end of a response after its end marker.
+const END_TIME_MAX: Duration = Duration::from_millis(100);
+
+/// The header with which a request belongs to a trace.
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Assembles a reply from the messages of one protocol.
 pub(crate) trait Assemble: Default {
@@ -46,14 +52,26 @@ pub(crate) trait Assemble: Default {
     fn finish(self) -> Result<Reply, Error>;
 }
 
+/// The address of requests, parsed once. One that is no URL is reported by the first request.
+#[derive(Debug)]
+pub(crate) struct Address {
+    text: String,
+    parsed: Option<Url>,
+}
+
+impl From<String> for Address {
+    fn from(text: String) -> Address {
+        Address { parsed: text.parse().ok(), text }
+    }
+}
+
 /// A serialized request.
 #[derive(Clone, Copy)]
 pub(crate) struct Post<'a> {
-    pub(crate) url: &'a str,
+    pub(crate) url: &'a Address,
     pub(crate) body: &'a [u8],
-    /// The source of `body`, for the usage estimate.
-    pub(crate) request: &'a Request,
-    pub(crate) watch: &'a dyn Watch,
+    /// The source of `body`.
+    pub(crate) call: Call<'a>,
 }
 
 /// The HTTP client of one backend, with its key, timeouts and limits.
@@ -65,7 +83,7 @@ pub(crate) struct Http {
     connect: Duration,
     idle: Duration,
     retry: Retry,
-    slots: Semaphore,
+    slots: CallSlots,
 }
 
 impl Http {
@@ -87,7 +105,7 @@ impl Http {
             connect: config.connect(),
             idle: config.idle(),
             retry: Retry::new(config.retries, Duration::from_secs_f64(config.retry_base_seconds)),
-            slots: Semaphore::new(config.max_concurrency),
+            slots: CallSlots::new(config.max_concurrency),
         })
     }
 
@@ -96,15 +114,15 @@ impl Http {
     /// `timeout_seconds` limits each attempt, and no attempt starts after it. A call therefore takes at most
     /// twice as long.
     pub(crate) async fn call<A: Assemble>(&self, post: Post<'_>) -> Result<Reply, Error> {
-        let _slot =
-            self.slots.acquire().await.map_err(|_| Error::Settings("the backend was closed".to_owned()))?;
+        let patience = post.call.patience;
+        let _slot = self.slots.acquire(patience).await?;
         let start = Instant::now();
         let mut retries = 0;
         loop {
             let error = match self.attempt::<A>(post).await {
                 Ok(mut reply) => {
                     self.retry.succeeded();
-                    estimate::fill_usage(&mut reply, post.request);
+                    estimate::fill_usage(&mut reply, post.call.request);
                     return Ok(self.secret.redact_reply(reply));
                 }
                 Err(error) => error.redacted(&self.secret),
@@ -117,10 +135,11 @@ impl Http {
                 Error::Busy { retry_after, .. } => *retry_after,
                 _ => None,
             };
-            let left = self.total.saturating_sub(start.elapsed());
+            let left = patience.left(self.total.saturating_sub(start.elapsed()));
+            let left = patience.wait_max.map_or(left, |longest| left.min(longest));
             match self.retry.wait(retries, requested, left) {
                 Some(wait) => {
-                    post.watch.waiting(wait, &error);
+                    post.call.watch.waiting(wait, &error);
                     tokio::time::sleep(wait).await;
                 }
                 None => return Err(error),
@@ -142,13 +161,18 @@ impl Http {
 
     async fn attempt<A: Assemble>(&self, post: Post<'_>) -> Result<Reply, Error> {
         let deadline = Instant::now() + self.total;
-        let request = self
-            .client
-            .post(post.url)
+        let request = match &post.url.parsed {
+            Some(url) => self.client.post(url.clone()),
+            None => self.client.post(&post.url.text),
+        };
+        let mut request = request
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
             .body(post.body.to_vec());
+        if let Some(parent) = post.call.trace_parent {
+            request = request.header(TRACE_PARENT, parent.as_str());
+        }
         let response = self.with_deadline(deadline, request.send()).await?;
-        let response = response.map_err(|error| self.network_error(post.url, &error))?;
+        let response = response.map_err(|error| self.network_error(&post.url.text, &error))?;
         let response = self.check_status(deadline, response).await?;
         let content_type = header(response.headers(), &CONTENT_TYPE).to_owned();
         let lowercase_type = content_type.to_ascii_lowercase();
@@ -176,11 +200,11 @@ impl Http {
     ) -> Result<Reply, Error> {
         let mut reply = A::default();
         let mut events = Events::default();
-        let mut stream_watch = StreamWatch::new(&self.secret, post.watch);
+        let mut stream_watch = StreamWatch::new(&self.secret, post.call.watch);
         let mut read = 0;
         // Some servers keep the connection open after the end marker.
         while !reply.is_done() {
-            let chunk = match self.next_chunk(post.url, deadline, read > 0, &mut response).await {
+            let chunk = match self.next_chunk(&post.url.text, deadline, read > 0, &mut response).await {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break,
                 // The reply is complete; only the usage or the end marker is missing.
@@ -195,10 +219,17 @@ impl Http {
             if estimate::written_bytes(reply.reply()) > REPLY_BYTES_MAX {
                 return Err(Error::TooLarge { limit: REPLY_BYTES_MAX });
             }
-            post.watch.tokens(reply.tokens());
+            post.call.watch.tokens(reply.tokens());
             stream_watch.report(reply.reply());
         }
         events.finish(|event| reply.event(&event))?;
+        if reply.is_done() {
+            // A connection is used again only if its response was read to the end, which may follow the end marker.
+            tokio::spawn(timeout(
+                END_TIME_MAX,
+                async move { while let Ok(Some(_)) = response.chunk().await {} },
+            ));
+        }
         reply.finish()
     }
 

@@ -46,6 +46,7 @@ pub mod probe;
 mod replay;
 mod retry;
 mod secret;
+mod slots;
 pub mod sse;
 mod stream_watch;
 
@@ -55,14 +56,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use slipform_types::{BackendKind, Reply, Request};
+use slipform_types::{BackendKind, Reply, Request, TraceParent};
+use tokio::time::Instant;
 
 pub use config::{BackendConfig, is_small};
 pub use error::Error;
+pub use estimate::input_tokens as estimated_input_tokens;
 pub use secret::Secret;
+pub use slots::{CallSlot, CallSlots};
 
 /// The boxed future of [`Backend::call`]. Dropping it cancels the call.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send + 'a>>;
+
+/// The sampling parameters of OpenAI's API.
+const SAMPLING: [&str; 13] = [
+    "temperature",
+    "top_p",
+    "frequency_penalty",
+    "presence_penalty",
+    "seed",
+    "stop",
+    "reasoning_effort",
+    "logit_bias",
+    "verbosity",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "chat_template_kwargs",
+];
 
 /// A model or program that answers requests.
 pub trait Backend: Send + Sync + std::fmt::Debug {
@@ -72,6 +93,11 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// Returns the features that the protocol can express, named as in [`probe::Finding::feature`].
     fn features(&self) -> &'static [&'static str] {
         &probe::FEATURES
+    }
+
+    /// Returns the sampling parameters that requests to the backend can have, as OpenAI's API names them.
+    fn sampling(&self) -> &'static [&'static str] {
+        &SAMPLING
     }
 
     /// Returns the server's response to `GET /models`; `None` if the protocol has no such request or it failed.
@@ -89,12 +115,35 @@ pub struct Call<'a> {
     pub invocation: Option<&'a Invocation>,
     /// Receives progress; `&()` ignores it.
     pub watch: &'a dyn Watch,
+    /// The header `traceparent` of the call, for backends over HTTP.
+    pub trace_parent: Option<&'a TraceParent>,
+    /// How long the caller waits for the backend.
+    pub patience: Patience,
+}
+
+/// How long a caller waits for a backend before the call begins, and before it begins again.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Patience {
+    /// When the caller gives up. A call that would be repeated after it fails at once, with what the server said.
+    pub deadline: Option<Instant>,
+    /// The longest wait before a call is repeated; `None` for that of the backend's settings.
+    pub wait_max: Option<Duration>,
+    /// Whether a call behind a long queue fails at once. Otherwise it waits for its turn.
+    pub is_short: bool,
+}
+
+impl Patience {
+    /// Returns the time until the caller gives up, at most `longest`.
+    pub(crate) fn left(&self, longest: Duration) -> Duration {
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        left.map_or(longest, |left| left.min(longest))
+    }
 }
 
 impl<'a> Call<'a> {
     /// Creates a call outside a run and without progress reports.
     pub fn new(request: &'a Request) -> Call<'a> {
-        Call { request, invocation: None, watch: &() }
+        Call { request, invocation: None, watch: &(), trace_parent: None, patience: Patience::default() }
     }
 }
 
@@ -123,10 +172,15 @@ pub trait Watch: Send + Sync {
     fn tokens(&self, total: u64) {
         let _ = total;
     }
-    /// Reports the next piece of the reply: text, or arguments of tool calls. The API key is redacted.
+    /// Reports the next piece of the reply's text. The API key is redacted.
     ///
     /// After [`Watch::waiting`] the reply starts again from the beginning.
     fn text(&self, piece: &str) {
+        let _ = piece;
+    }
+    /// Reports the next piece of the arguments of tool calls, as [`Watch::text`] does. The arguments of each call start a new
+    /// line.
+    fn arguments(&self, piece: &str) {
         let _ = piece;
     }
     /// Reports that an attempt failed and that the next one starts after `wait`.
@@ -167,6 +221,15 @@ pub fn connect(
                     .to_owned(),
             ));
         }
+    })
+}
+
+/// Returns the error for a request with images to a backend that takes only text.
+pub fn refused_images(request: &Request, backend: &str) -> Option<Error> {
+    let has_image = request.messages.iter().any(slipform_types::Message::has_image);
+    has_image.then(|| Error::Rejected {
+        status: 400,
+        message: format!("backends of {backend} take no images; send text, or name another backend"),
     })
 }
 

@@ -11,11 +11,11 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use slipform_schema::Dialect;
-use slipform_types::{Format, Message, Reply, Request, Role, Tool, ToolCall, ToolChoice};
+use slipform_types::{Format, Message, Part, Reply, Request, Role, Tool, ToolCall, ToolChoice};
 
 use crate::config::{BackendConfig, is_small};
 use crate::error::Error;
-use crate::http::{Http, Post};
+use crate::http::{Address, Http, Post};
 use crate::secret::Secret;
 use crate::{Backend, Call, CallFuture};
 
@@ -44,7 +44,7 @@ pub(crate) struct OpenAi {
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     http: Http,
-    url: String,
+    url: Address,
     /// Whether the server has rejected `stream_options`, which requests token counts.
     rejects_stream_options: AtomicBool,
     /// The name and value of the default token budget.
@@ -69,7 +69,7 @@ impl Endpoint {
         let max_tokens = if is_small { MAX_TOKENS_SMALL } else { MAX_TOKENS_DEFAULT };
         Ok(Endpoint {
             http,
-            url,
+            url: url.into(),
             rejects_stream_options: AtomicBool::new(false),
             budget: (max_tokens_name(config), max_tokens),
             rejects_budget: AtomicBool::new(false),
@@ -84,13 +84,15 @@ impl Endpoint {
         const STREAM_OPTIONS: &str = "stream_options";
         let (budget, max_tokens) = self.budget;
         let mut extras = Vec::new();
-        if !body.contains_key(budget) && !self.rejects_budget.load(Ordering::Relaxed) {
+        let needs_budget = !call.request.has_no_budget && !body.contains_key(budget);
+        if needs_budget && !self.rejects_budget.load(Ordering::Relaxed) {
             body.insert(budget.to_owned(), json!(max_tokens));
             let blamed_by = &["max_tokens", "max_completion_tokens", "context length"];
             extras.push(Extra { name: budget, blamed_by, is_rejected: &self.rejects_budget });
         }
-        body.insert("stream".to_owned(), json!(true));
-        if !self.rejects_stream_options.load(Ordering::Relaxed) {
+        let streams = !call.request.is_whole;
+        body.insert("stream".to_owned(), json!(streams));
+        if streams && !self.rejects_stream_options.load(Ordering::Relaxed) {
             body.insert(STREAM_OPTIONS.to_owned(), json!({"include_usage": true}));
             let blamed_by = &[STREAM_OPTIONS, "include_usage"];
             extras.push(Extra { name: STREAM_OPTIONS, blamed_by, is_rejected: &self.rejects_stream_options });
@@ -120,7 +122,7 @@ impl Endpoint {
         let body = RequestBody { rest: body, response_format: ResponseFormat::of(&call.request.format) };
         let body = serde_json::to_vec(&body)
             .map_err(|error| Error::Settings(format!("the request cannot be serialized: {error}")))?;
-        let post = Post { url: &self.url, body: &body, request: call.request, watch: call.watch };
+        let post = Post { url: &self.url, body: &body, call };
         self.http.call::<Chat>(post).await
     }
 }
@@ -201,12 +203,21 @@ impl Defaults {
         if let Some(max_tokens) = request.max_tokens.or(self.max_tokens) {
             body.insert(self.max_tokens_name.to_owned(), json!(max_tokens));
         }
-        if let Some(temperature) = request.temperature.or(self.temperature) {
-            body.insert("temperature".to_owned(), json!(temperature));
+        let sampling = &request.sampling;
+        let seed = sampling.seed.or(self.seed);
+        for (name, value) in [
+            ("temperature", sampling.temperature.or(self.temperature).map(Value::from)),
+            ("top_p", sampling.top_p.map(Value::from)),
+            ("frequency_penalty", sampling.frequency_penalty.map(Value::from)),
+            ("presence_penalty", sampling.presence_penalty.map(Value::from)),
+            ("seed", seed.map(Value::from)),
+            ("stop", (!sampling.stop.is_empty()).then(|| json!(sampling.stop))),
+            ("reasoning_effort", sampling.reasoning_effort.as_ref().map(|effort| json!(effort))),
+        ] {
+            body.extend(value.map(|value| (name.to_owned(), value)));
         }
-        if let Some(seed) = request.seed.or(self.seed) {
-            body.insert("seed".to_owned(), json!(seed));
-        }
+        let further = sampling.further.iter().flat_map(|members| members.iter());
+        body.extend(further.map(|(name, value)| (name.clone(), value.clone())));
     }
 }
 
@@ -243,6 +254,8 @@ impl OpenAi {
                 ToolChoice::None => Some(json!("none")),
             };
             body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
+            let parallel = request.parallel_tool_calls;
+            body.extend(parallel.map(|parallel| ("parallel_tool_calls".to_owned(), json!(parallel))));
         }
         body
     }
@@ -265,8 +278,9 @@ fn messages(request: &Request) -> Value {
         list.push(json!({"role": "system", "content": system}));
     }
     for message in merged(&request.messages) {
-        list.push(match message.role {
-            Role::User => json!({"role": "user", "content": message.content}),
+        let mut shown = match message.role {
+            Role::User => json!({"role": "user", "content": content(&message)}),
+            Role::System => json!({"role": "system", "content": message.content}),
             Role::Tool => {
                 json!({"role": "tool", "tool_call_id": message.tool_call_id, "content": message.content})
             }
@@ -278,9 +292,28 @@ fn messages(request: &Request) -> Value {
                 let content = if message.content.is_empty() { Value::Null } else { json!(message.content) };
                 json!({"role": "assistant", "content": content, "tool_calls": calls})
             }
-        });
+        };
+        if let Some(name) = &message.name {
+            shown["name"] = json!(name);
+        }
+        list.push(shown);
     }
     Value::Array(list)
+}
+
+/// Returns the content of a message: a text, or the list of its parts if it has images.
+fn content(message: &Message) -> Value {
+    if message.parts.is_empty() {
+        return json!(message.content);
+    }
+    let part = |part: &Part| match part {
+        Part::Text { text } => json!({"type": "text", "text": text}),
+        Part::Image { url, detail: None } => json!({"type": "image_url", "image_url": {"url": url}}),
+        Part::Image { url, detail } => {
+            json!({"type": "image_url", "image_url": {"url": url, "detail": detail}})
+        }
+    };
+    message.parts.iter().map(part).collect()
 }
 
 /// Merges consecutive user messages into one, because many chat templates require alternating roles.
@@ -288,10 +321,10 @@ pub(crate) fn merged(messages: &[Message]) -> Vec<Cow<'_, Message>> {
     let mut list: Vec<Cow<'_, Message>> = Vec::with_capacity(messages.len());
     for message in messages {
         match list.last_mut() {
-            Some(last) if last.role == Role::User && message.role == Role::User => {
-                let last = last.to_mut();
-                last.content.push_str("\n\n");
-                last.content.push_str(&message.content);
+            Some(last)
+                if last.role == Role::User && message.role == Role::User && last.name == message.name =>
+            {
+                last.to_mut().append(message);
             }
             _ => list.push(Cow::Borrowed(message)),
         }

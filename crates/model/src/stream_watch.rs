@@ -10,43 +10,79 @@ use crate::secret::Secret;
 pub(crate) struct StreamWatch<'a> {
     secret: &'a Secret,
     watch: &'a dyn Watch,
-    /// The number of reported bytes of each part: the text, then the arguments of each tool call.
-    reported: Vec<usize>,
-    /// The part reported last; `None` before the first report.
+    /// The number of reported bytes of the text.
+    text: usize,
+    /// The number of reported bytes of each call's arguments.
+    arguments: Vec<usize>,
+    /// The call reported last.
     last: Option<usize>,
     /// Text that may be the start of the key and is not reported yet.
-    held: String,
+    held_text: String,
+    /// Arguments that may be the start of the key and are not reported yet.
+    held_arguments: String,
 }
 
 impl<'a> StreamWatch<'a> {
     pub(crate) fn new(secret: &'a Secret, watch: &'a dyn Watch) -> StreamWatch<'a> {
-        StreamWatch { secret, watch, reported: Vec::new(), last: None, held: String::new() }
+        StreamWatch {
+            secret,
+            watch,
+            text: 0,
+            arguments: Vec::new(),
+            last: None,
+            held_text: String::new(),
+            held_arguments: String::new(),
+        }
     }
 
-    /// Reports the text received since the last report. A change of part starts a new line.
+    /// Reports what was received since the last report.
     pub(crate) fn report(&mut self, reply: &Reply) {
-        let arguments = reply.tool_calls.iter().map(|call| &call.arguments);
-        let mut piece = std::mem::take(&mut self.held);
-        for (index, part) in std::iter::once(&reply.text).chain(arguments).enumerate() {
-            if index == self.reported.len() {
-                self.reported.push(0);
+        let new = reply.text.get(self.text..).unwrap_or_default();
+        if !new.is_empty() {
+            self.text = reply.text.len();
+            let clean = redact(self.secret, &mut self.held_text, new);
+            if !clean.is_empty() {
+                self.watch.text(&clean);
             }
-            let new = part.get(self.reported[index]..).unwrap_or_default();
+        }
+        let piece = self.new_arguments(reply);
+        if !piece.is_empty() {
+            let clean = redact(self.secret, &mut self.held_arguments, &piece);
+            if !clean.is_empty() {
+                self.watch.arguments(&clean);
+            }
+        }
+    }
+
+    /// Returns the new arguments of all calls. Another call starts a new line, and so do calls after a text.
+    fn new_arguments(&mut self, reply: &Reply) -> String {
+        let mut piece = String::new();
+        for (index, call) in reply.tool_calls.iter().enumerate() {
+            if index == self.arguments.len() {
+                self.arguments.push(0);
+            }
+            let new = call.arguments.get(self.arguments[index]..).unwrap_or_default();
             if new.is_empty() {
                 continue;
             }
-            self.reported[index] = part.len();
-            if self.last.replace(index).is_some_and(|last| last != index) {
+            self.arguments[index] = call.arguments.len();
+            let last = self.last.replace(index);
+            if last.is_some_and(|last| last != index) || (last.is_none() && self.text > 0) {
                 piece.push('\n');
             }
             piece.push_str(new);
         }
-        let (clean, held) = self.secret.redact_piece(piece);
-        self.held = held;
-        if !clean.is_empty() {
-            self.watch.text(&clean);
-        }
+        piece
     }
+}
+
+/// Returns what can be reported of the text so far. The rest is held until more is known.
+fn redact(secret: &Secret, held: &mut String, new: &str) -> String {
+    let mut piece = std::mem::take(held);
+    piece.push_str(new);
+    let (clean, rest) = secret.redact_piece(piece);
+    *held = rest;
+    clean
 }
 
 #[cfg(test)]
@@ -62,6 +98,10 @@ mod tests {
 
     impl Watch for RecordingWatch {
         fn text(&self, piece: &str) {
+            self.0.lock().unwrap().push_str(piece);
+        }
+
+        fn arguments(&self, piece: &str) {
             self.0.lock().unwrap().push_str(piece);
         }
     }

@@ -1,9 +1,11 @@
 //! Drives one run: asks the engine for the next action, performs it, and appends what happened.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use slipform_api::ChildAnswer;
-use slipform_engine::{Action, ModelCall, State, next};
-use slipform_model::{Call, Watch};
+use slipform_engine::{Action, Child, ModelCall, State, next};
+use slipform_model::{Call, Patience, Watch};
 use slipform_types::{BackendKind, Event, EventBody, Outcome, Role, RunStatus};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -15,6 +17,9 @@ use crate::partial::Partial;
 use crate::run_context::RunContext;
 use crate::secrets::Secrets;
 use crate::spans;
+
+/// The longest wait before a call is repeated, if another backend can answer instead.
+const WAIT_WITH_FALLBACK_MAX: Duration = Duration::from_secs(2);
 
 /// Requests that a run stops. Clones share the request.
 #[derive(Debug, Clone)]
@@ -136,7 +141,7 @@ pub(crate) struct Drive<'a> {
 impl Drive<'_> {
     /// Opens the tools and appends `attempt_started`.
     async fn begin(&mut self) -> Result<(), Error> {
-        let opened = self.unless_interrupted(self.context.toolbox()).await;
+        let opened = Box::pin(self.unless_interrupted(self.context.toolbox())).await;
         // A failure to open the tools ends the run without an attempt.
         let body = match opened {
             Ok(Ok(toolbox)) => self.context.attempt_started(toolbox.definitions()),
@@ -146,7 +151,7 @@ impl Drive<'_> {
         self.append(vec![body]).await
     }
 
-    async fn run(mut self) -> Result<DriveOutcome, Error> {
+    async fn run(&mut self) -> Result<DriveOutcome, Error> {
         loop {
             match next(&self.state) {
                 Some(Action::Note(body)) => self.append(vec![*body]).await?,
@@ -173,33 +178,37 @@ impl Drive<'_> {
                 let body = self.call(&call).await?;
                 self.append(vec![body]).await
             }
-            Action::Tools(calls) => self.call_tools(calls).await,
-            Action::Execute(execution) => self.execute(&execution).await,
-            Action::VerifyPaths(paths) => self.verify_paths(paths).await,
-            Action::Delegate(child) => {
-                let answer = match self.unless_interrupted(self.attempt.delegate(&child)).await {
-                    Ok(answer) => answer?,
-                    Err(interruption) => return self.append_interruption(interruption).await,
-                };
-                let body = match answer {
-                    ChildAnswer::Accepted { session_id, run_id } => EventBody::ChildStarted {
-                        call_id: child.call_id,
-                        agent_name: child.agent_name,
-                        child_session_id: session_id,
-                        child_run_id: run_id,
-                        execution_mode: child.execution_mode,
-                    },
-                    ChildAnswer::Refused { reason } => EventBody::PostTool {
-                        call_id: child.call_id,
-                        tool_name: child.tool_name,
-                        tool_output: Value::Null,
-                        error: Some(reason),
-                    },
-                };
-                self.append(vec![body]).await
-            }
+            // Most runs only call models. Boxed, the other actions take no memory until they are performed.
+            Action::Tools(calls) => Box::pin(self.call_tools(calls)).await,
+            Action::Execute(execution) => Box::pin(self.execute(&execution)).await,
+            Action::VerifyPaths(paths) => Box::pin(self.verify_paths(paths)).await,
+            Action::Delegate(child) => Box::pin(self.delegate(child)).await,
             _ => Err(Error::NoNextAction),
         }
+    }
+
+    /// Starts a child run.
+    async fn delegate(&mut self, child: Box<Child>) -> Result<(), Error> {
+        let answer = match self.unless_interrupted(self.attempt.delegate(&child)).await {
+            Ok(answer) => answer?,
+            Err(interruption) => return self.append_interruption(interruption).await,
+        };
+        let body = match answer {
+            ChildAnswer::Accepted { session_id, run_id } => EventBody::ChildStarted {
+                call_id: child.call_id,
+                agent_name: child.agent_name,
+                child_session_id: session_id,
+                child_run_id: run_id,
+                execution_mode: child.execution_mode,
+            },
+            ChildAnswer::Refused { reason } => EventBody::PostTool {
+                call_id: child.call_id,
+                tool_name: child.tool_name,
+                tool_output: Value::Null,
+                error: Some(reason),
+            },
+        };
+        self.append(vec![body]).await
     }
 
     pub(crate) async fn append(&mut self, bodies: Vec<EventBody>) -> Result<(), Error> {
@@ -233,7 +242,7 @@ impl Drive<'_> {
     }
 
     /// Returns the time until the run's deadline; `None` without a deadline.
-    pub(crate) fn time_left(&self) -> Option<std::time::Duration> {
+    pub(crate) fn time_left(&self) -> Option<Duration> {
         Some(self.attempt.deadline?.saturating_duration_since(Instant::now()))
     }
 
@@ -249,6 +258,19 @@ impl Drive<'_> {
         }
     }
 
+    /// Returns how long a call waits for a backend. A client that keeps its own conversation waits for the answer itself, so
+    /// it learns soon that a backend is busy.
+    fn patience(&self, backend: &str) -> Patience {
+        let ladder = &self.context.resources.ladder;
+        let after = ladder.iter().skip_while(|rung| rung.tier.backend.name != backend).nth(1);
+        let has_fallback = after.is_some_and(|rung| rung.tier.is_fallback);
+        Patience {
+            deadline: self.attempt.deadline,
+            wait_max: has_fallback.then_some(WAIT_WITH_FALLBACK_MAX),
+            is_short: self.context.start().conversation.is_some(),
+        }
+    }
+
     /// Calls a model, unless the run is stopped or reaches its deadline first.
     async fn call(&self, call: &ModelCall) -> Result<EventBody, Error> {
         let rung = self.context.rung(&call.backend).ok_or_else(|| Error::NoBackend(call.backend.clone()))?;
@@ -258,9 +280,15 @@ impl Drive<'_> {
         let partial = Partial::new(self.progress);
         let watch: &dyn Watch = &partial;
         let span = spans::chat(&rung.tier.backend);
-        let answer = span.in_scope(|| {
-            rung.backend.call(Call { request: &call.request, invocation: invocation.as_ref(), watch })
-        });
+        let trace_parent = spans::trace_parent(&span, self.context.start().overrides.trace_parent.as_ref());
+        let request = Call {
+            request: &call.request,
+            invocation: invocation.as_ref(),
+            watch,
+            trace_parent: trace_parent.as_ref(),
+            patience: self.patience(&call.backend),
+        };
+        let answer = span.in_scope(|| rung.backend.call(request));
         Ok(match self.unless_interrupted(answer.instrument(span.clone())).await {
             Err(interruption) => {
                 let body = interruption.event(partial.written());
@@ -301,6 +329,13 @@ pub(crate) fn final_events(outcome: &Outcome) -> Vec<EventBody> {
                 receipt: None,
             },
         ],
+        // The journal has the reply with the calls.
+        Outcome::ToolCalls(ended) => vec![EventBody::RunCompleted {
+            status,
+            error: None,
+            salvage: None,
+            receipt: Some(Box::new(ended.receipt.clone())),
+        }],
         Outcome::Failed(failure) => vec![EventBody::RunCompleted {
             status,
             error: Some(Box::new(failure.error.clone())),

@@ -17,6 +17,8 @@ use crate::clock::Clock;
 pub struct MemoryJournal {
     clock: Arc<dyn Clock>,
     events: Arc<Mutex<Vec<Event>>>,
+    /// Whether the events of attempts are kept.
+    is_kept: bool,
 }
 
 impl MemoryJournal {
@@ -27,7 +29,13 @@ impl MemoryJournal {
 
     /// Creates a journal with existing events.
     pub fn with_events(clock: Arc<dyn Clock>, events: Vec<Event>) -> MemoryJournal {
-        MemoryJournal { clock, events: Arc::new(Mutex::new(events)) }
+        MemoryJournal { clock, events: Arc::new(Mutex::new(events)), is_kept: true }
+    }
+
+    /// Creates an empty journal that acknowledges the events of attempts without keeping them, for runs that nothing reads or
+    /// resumes later.
+    pub fn without_attempts(clock: Arc<dyn Clock>) -> MemoryJournal {
+        MemoryJournal { is_kept: false, ..MemoryJournal::new(clock) }
     }
 
     /// Returns the events of all sessions, in the order in which they were appended.
@@ -73,6 +81,9 @@ impl MemoryJournal {
 
     /// Appends the events of an attempt to the session of its run.
     fn append_to_run(&self, request: &AppendRequest) -> Result<Appended, Error> {
+        if !self.is_kept {
+            return Ok(Appended { last_seq: request.number, stop: false });
+        }
         let is_own = |event: &&Event| event.run_id == request.run_id;
         let session = self.lock().iter().rev().find(is_own).map(|event| event.session_id.clone());
         let session = session.ok_or_else(|| {

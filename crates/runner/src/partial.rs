@@ -45,6 +45,23 @@ impl Watch for Partial<'_> {
     }
 
     fn text(&self, piece: &str) {
+        self.keep(piece);
+        self.watch.text(piece);
+    }
+
+    fn arguments(&self, piece: &str) {
+        self.keep(piece);
+        self.watch.arguments(piece);
+    }
+
+    fn waiting(&self, wait: Duration, error: &Error) {
+        self.lock().is_superseded = true;
+        self.watch.waiting(wait, error);
+    }
+}
+
+impl Partial<'_> {
+    fn keep(&self, piece: &str) {
         let mut written = self.lock();
         if written.is_superseded {
             *written = Written::default();
@@ -54,13 +71,6 @@ impl Watch for Partial<'_> {
             written.is_full = piece.len() > room;
             written.text.push_str(&piece[..piece.floor_char_boundary(room)]);
         }
-        drop(written);
-        self.watch.text(piece);
-    }
-
-    fn waiting(&self, wait: Duration, error: &Error) {
-        self.lock().is_superseded = true;
-        self.watch.waiting(wait, error);
     }
 }
 

@@ -101,7 +101,8 @@ impl RunContext {
         self.rung(backend).map(|rung| rung.tier.backend.model.as_str())
     }
 
-    pub(crate) fn rung(&self, backend: &str) -> Option<&LadderRung> {
+    /// Returns the rung of a backend.
+    pub fn rung(&self, backend: &str) -> Option<&LadderRung> {
         self.resources.ladder.iter().find(|rung| rung.tier.backend.name == backend)
     }
 

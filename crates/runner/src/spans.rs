@@ -1,15 +1,48 @@
 //! Tracing spans of runs, calls and tools, with OpenTelemetry's names. They never contain prompts, replies or
 //! arguments.
 
+use std::sync::OnceLock;
+
 use slipform_model::Error;
-use slipform_types::{BackendInfo, CallErrorKind, EventBody, Outcome, Reply};
+use slipform_types::{BackendInfo, CallErrorKind, EventBody, Outcome, Reply, TraceParent};
 use tracing::Span;
 use tracing::field::Empty;
 
 use crate::run_context::RunContext;
 
+/// Connects the spans of this process with the traces of others. The exporter of the spans implements it.
+pub trait TraceLinks: Send + Sync {
+    /// Makes a span the child of a span in another process.
+    fn set_parent(&self, span: &Span, parent: &TraceParent);
+    /// Returns the position of a span in its trace; `None` if the span is not recorded.
+    fn position(&self, span: &Span) -> Option<TraceParent>;
+}
+
+static LINKS: OnceLock<Box<dyn TraceLinks>> = OnceLock::new();
+
+/// Connects spans with other processes, once per process. Without links, runs pass on the `traceparent` of their caller
+/// unchanged.
+pub fn set_trace_links(links: Box<dyn TraceLinks>) {
+    // Later ones would split the traces of the process.
+    let _ = LINKS.set(links);
+}
+
+/// Returns the `traceparent` that a request inside a span has.
+pub(crate) fn trace_parent(span: &Span, of_caller: Option<&TraceParent>) -> Option<TraceParent> {
+    let own = LINKS.get().and_then(|links| links.position(span));
+    own.or_else(|| of_caller.cloned())
+}
+
 /// Creates the span of a run, which lasts for one attempt.
 pub(crate) fn run(context: &RunContext) -> Span {
+    let span = new_run(context);
+    if let (Some(links), Some(parent)) = (LINKS.get(), &context.start().overrides.trace_parent) {
+        links.set_parent(&span, parent);
+    }
+    span
+}
+
+fn new_run(context: &RunContext) -> Span {
     let agent = context.blueprint().name.as_str();
     tracing::info_span!(
         "invoke_agent",

@@ -1,10 +1,14 @@
 //! Types that the operations take and return.
 
+mod gateway;
+
 use serde_json::Value;
 use slipform_types::{
     EventBody, EventKind, ExecutionMode, RunErrorType, RunId, RunProgress, RunStatus, RunType, RunVerdict,
     SessionId, Tokens,
 };
+
+pub use gateway::*;
 
 /// Milliseconds: a duration, or a Unix timestamp from the database's clock.
 pub type Millis = i64;
@@ -391,6 +395,8 @@ pub struct RunFilter {
     pub error_type: Option<RunErrorType>,
     /// Completed runs with this verdict.
     pub verdict: Option<RunVerdict>,
+    /// The run that was submitted with this idempotency key.
+    pub idempotency_key: Option<String>,
     /// Runs submitted at or after this time.
     pub created_after: Option<Millis>,
     /// Runs submitted before this time.
@@ -488,6 +494,10 @@ pub struct TokenRecord {
     pub expires_at: Option<Millis>,
     /// Whether it has expired, by the database's clock.
     pub is_expired: bool,
+    /// The most requests per minute that the gateway accepts; `None` without a limit.
+    pub requests_per_minute: Option<u32>,
+    /// The tokens per minute after which the gateway refuses requests; `None` without a limit.
+    pub tokens_per_minute: Option<u32>,
 }
 
 /// Result of registering a runner.

@@ -17,6 +17,7 @@ pub(crate) const MIGRATIONS_SQLITE: Migrations = &[
     include_str!("../migrations/sqlite/0009_clock.sql"),
     include_str!("../migrations/sqlite/0010_error_summaries.sql"),
     include_str!("../migrations/sqlite/0011_verdicts.sql"),
+    include_str!("../migrations/sqlite/0012_gateway.sql"),
 ];
 pub(crate) const MIGRATIONS_POSTGRES: Migrations = &[
     include_str!("../migrations/postgres/0001_first.sql"),
@@ -30,6 +31,7 @@ pub(crate) const MIGRATIONS_POSTGRES: Migrations = &[
     include_str!("../migrations/postgres/0009_clock.sql"),
     include_str!("../migrations/postgres/0010_error_summaries.sql"),
     include_str!("../migrations/postgres/0011_verdicts.sql"),
+    include_str!("../migrations/postgres/0012_gateway.sql"),
 ];
 
 /// Creates the table that holds the schema version, at version 0.

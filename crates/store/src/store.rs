@@ -13,11 +13,11 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::postgres::Postgres;
 use crate::record::{
-    AgentStats, Append, Appended, ClaimRequest, Claimed, Counts, EventsPage, FailedValidation, Fence,
-    IntervalStats, Listed, Milestone, Millis, NewRun, Page, ParentCall, Parked, Position, Refusal,
-    Registration, RegistryEntry, RegistryKind, RenewedLease, Retention, RunDetails, RunFilter, RunRecord,
-    RunnerRecord, SessionFilter, SessionRecord, Stale, StatsFilter, StoredEvent, Submitted, SweepLimits,
-    Swept, TokenRecord,
+    AgentStats, Append, Appended, ClaimRequest, Claimed, Counts, EndedRequest, EventsPage, FailedValidation,
+    Fence, IntervalStats, Listed, Milestone, Millis, NewRun, Page, ParentCall, Parked, Position, Refusal,
+    Registration, RegistryEntry, RegistryKind, RenewedLease, RequestFilter, RequestRecord, Retention,
+    RunDetails, RunFilter, RunRecord, RunnerRecord, SessionFilter, SessionRecord, Stale, StatsFilter,
+    StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
 };
 use crate::sqlite::{self, Sqlite};
 use crate::transactions::claim::{Adoption, Outage, Renewal};
@@ -26,8 +26,8 @@ use crate::transactions::retain::DeletedTrees;
 use crate::transactions::space::FREE_PAGES_REPORTED;
 use crate::transactions::sweep::SweepAction;
 use crate::transactions::{
-    append, check, claim, delete, encoding, journal, milestones, park, registry, retain, runner, runs,
-    sessions, space, stats, stop, submit, sweep, token,
+    append, check, claim, delete, encoding, gateway, journal, milestones, park, registry, retain, runner,
+    runs, sessions, space, stats, stop, submit, sweep, token,
 };
 use crate::tx::Operation;
 
@@ -491,6 +491,29 @@ impl Store {
     /// Counts runs by status and measures the queue.
     pub async fn counts(&self) -> Result<Counts, Error> {
         self.read((), |tx, ()| Box::pin(runs::counts(tx))).await
+    }
+
+    /// Stores requests of the gateway that have ended.
+    pub async fn record_requests(&self, ended: Vec<EndedRequest>) -> Result<(), Error> {
+        self.transact(ended, |tx, ended| Box::pin(gateway::record(tx, ended))).await
+    }
+
+    /// Returns a page of the gateway's requests, newest first.
+    pub async fn gateway_requests(
+        &self,
+        filter: RequestFilter,
+        page: Page,
+    ) -> Result<Listed<RequestRecord>, Error> {
+        self.read((filter, page), |tx, (filter, page)| Box::pin(gateway::list(tx, filter, page))).await
+    }
+
+    /// Deletes requests of the gateway that ended more than `age_ms_max` ago, and the oldest beyond `count_max`. Returns the
+    /// number of deleted ones; the next call deletes the rest.
+    pub async fn retain_requests(&self, age_ms_max: Option<Millis>, count_max: i64) -> Result<u64, Error> {
+        self.transact((age_ms_max, count_max), |tx, (age_ms_max, count_max)| {
+            Box::pin(gateway::retain(tx, *age_ms_max, *count_max))
+        })
+        .await
     }
 
     /// Returns statistics of ended runs per agent and backend.

@@ -10,6 +10,7 @@ pub(crate) mod delegation;
 pub(crate) mod delete;
 pub(crate) mod encoding;
 pub(crate) mod end;
+pub(crate) mod gateway;
 pub(crate) mod journal;
 pub(crate) mod milestones;
 pub(crate) mod next_run;

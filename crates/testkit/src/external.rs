@@ -27,6 +27,19 @@ pub fn mcp_python() -> Option<String> {
     python
 }
 
+/// Returns the folder with published client libraries for the gateway; `None`, with a printed notice, if `cargo xtask test`
+/// has not installed them.
+#[expect(clippy::print_stdout, reason = "reports skipped tests")]
+pub fn gateway_clients() -> Option<PathBuf> {
+    let folder = std::env::var_os("SLIPFORM_GATEWAY_CLIENTS").map(PathBuf::from);
+    if folder.is_none() {
+        println!(
+            "SKIPPED: SLIPFORM_GATEWAY_CLIENTS is not set; cargo xtask test installs the clients and sets it"
+        );
+    }
+    folder
+}
+
 /// Returns the folder with published MCP clients; `None`, with a printed notice, if `cargo xtask test` has not installed
 /// them.
 #[expect(clippy::print_stdout, reason = "reports skipped tests")]

@@ -86,7 +86,7 @@ pub use allocation::{CountingAllocator, Usage, measure_memory};
 pub use certificates::{TestAuthority, TestCertificate, self_signed};
 #[cfg(feature = "server")]
 pub use coordinator::TestServer;
-pub use external::{corpus, mcp_clients, mcp_python};
+pub use external::{corpus, gateway_clients, mcp_clients, mcp_python};
 pub use file_limit::raise_file_limit;
 pub use folder::{TestFolder, unique_number};
 pub use gate::Gate;

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use crate::folder::TestFolder;
 use crate::wait::wait_until;
@@ -17,6 +19,16 @@ const DEBIAN: &str = "/usr/lib/postgresql";
 
 /// The number of log lines about one deadlock.
 const DEADLOCK_LINES: usize = 24;
+
+/// The ports of servers. They are below the range from which Linux takes the ports of outgoing connections: a connection of
+/// another test would otherwise take a port between its choice and the start of the server, or while the server is down.
+const PORTS: Range<u16> = 20_000..32_000;
+
+/// The words of the server's log about a port that is taken.
+const ADDRESS_IN_USE: &str = "Address already in use";
+
+/// How often a server is started on another port, if the first one is taken.
+const STARTS_MAX: u32 = 5;
 
 /// A server in a temporary folder. Dropping it stops the server and deletes the folder.
 #[derive(Debug)]
@@ -43,20 +55,31 @@ impl PostgresServer {
         if is_root {
             run(Command::new("chown").arg(ACCOUNT).arg(folder.path()));
         }
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-        let port = listener.local_addr().expect("the listener's address").port();
-        drop(listener);
-        let server = PostgresServer { programs, port, is_root, folder };
+        let mut server = PostgresServer { programs, port: free_port(), is_root, folder };
         let mut init = server.program("initdb");
         run(init
             .args(["--username", ACCOUNT, "--auth", "trust", "--no-sync", "--pgdata"])
             .arg(server.data()));
+        for _ in 1..STARTS_MAX {
+            let started = server.start_command().output().expect("pg_ctl starts");
+            if started.status.success() {
+                return Some(server);
+            }
+            assert!(server.log_text().contains(ADDRESS_IN_USE), "{started:?}\n{}", server.log_text());
+            server.port = free_port();
+        }
         server.restart();
         Some(server)
     }
 
     /// Starts the server process on the existing data, after a [`PostgresServer::crash`].
     pub fn restart(&self) {
+        let mut start = self.start_command();
+        let started = start.output().expect("pg_ctl starts");
+        assert!(started.status.success(), "{start:?}: {started:?}\n{}", self.log_text());
+    }
+
+    fn start_command(&self) -> Command {
         // Written data survives a process crash without fsync; only a machine crash would lose it.
         let options = format!(
             "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories={} -c max_connections=200 -c fsync=off",
@@ -65,7 +88,8 @@ impl PostgresServer {
         );
         let mut start = self.program("pg_ctl");
         start.arg("start").arg("--wait").arg("--pgdata").arg(self.data());
-        run(start.arg("--log").arg(self.log()).args(["--options", &options]));
+        start.arg("--log").arg(self.log()).args(["--options", &options]).stdin(Stdio::null());
+        start
     }
 
     /// Stops the server like a crash: connections break, and the next start performs recovery.
@@ -181,6 +205,16 @@ impl Drop for PostgresServer {
         let mut stop = self.program("pg_ctl");
         let _ = stop.args(["stop", "--mode", "immediate", "--pgdata"]).arg(self.data()).output();
     }
+}
+
+/// Returns a port that no program listens on. Processes begin at different ports, so that they rarely choose the same one.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let count = PORTS.end - PORTS.start;
+    let first = (std::process::id().wrapping_mul(31) % u32::from(count)) as u16;
+    let mut ports =
+        (0..count).map(|_| PORTS.start + (first + NEXT.fetch_add(1, Ordering::Relaxed) % count) % count);
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port")
 }
 
 fn programs() -> Option<PathBuf> {

@@ -130,4 +130,15 @@ pub struct TierBackend {
     pub tier: String,
     /// The backend that the tier maps to.
     pub backend: BackendInfo,
+    /// Whether the backend is used only when the one before cannot be reached, and not when the answers of that one do not
+    /// meet their contract.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_fallback: bool,
+}
+
+impl TierBackend {
+    /// Creates the rung of a tier.
+    pub fn new(tier: impl Into<String>, backend: BackendInfo) -> TierBackend {
+        TierBackend { tier: tier.into(), backend, is_fallback: false }
+    }
 }

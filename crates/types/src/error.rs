@@ -15,4 +15,9 @@ pub enum Error {
         /// The text as given, shortened to 40 characters.
         text: String,
     },
+    /// A text that is not the value of a `traceparent` header.
+    #[error(
+        "not a `traceparent` header; one looks like '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'"
+    )]
+    TraceParent,
 }

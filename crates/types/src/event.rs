@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AgentCard, Blueprint, ChildEnd, Contract, ExecutionMode, Receipt, Reply, Role, RunError, RunErrorType,
-    RunId, RunOverrides, RunStatus, Salvage, SessionId, Subtask, TierBackend, ToolDefinition,
+    AgentCard, Blueprint, ChildEnd, Contract, Conversation, ExecutionMode, Receipt, Reply, Role, RunError,
+    RunErrorType, RunId, RunOverrides, RunStatus, Salvage, SessionId, Subtask, TierBackend, ToolDefinition,
 };
 
 /// One event of a session's journal.
@@ -46,6 +46,9 @@ pub enum EventBody {
         /// The settings that the caller chose for this run.
         #[serde(default, skip_serializing_if = "RunOverrides::is_empty")]
         overrides: RunOverrides,
+        /// The conversation of a caller that keeps it and executes its tools; `None` for sessions of agents.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conversation: Option<Arc<Conversation>>,
     },
     /// A runner started an attempt. The event contains everything that the engine may know about its
     /// environment.
@@ -257,6 +260,9 @@ pub struct CallError {
     /// The HTTP status code, if the server answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// The seconds that the server asked to wait before the next request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u64>,
     /// The message, for people.
     pub message: String,
 }

@@ -1,5 +1,9 @@
 //! Requests to a model and its replies, independent of the backend's protocol.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -23,15 +27,68 @@ pub struct Request {
     /// The most tokens in the reply; `None` for the backend's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// The sampling temperature; `None` for the backend's default.
+    /// Whether the server's own limit applies if `max_tokens` is not set, instead of the backend's default.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_no_budget: bool,
+    /// Whether a server is asked for the whole reply at once, without progress.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_whole: bool,
+    /// Whether one reply may make several tool calls; `None` for the backend's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    /// The sampling seed; `None` for the backend's default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
+    pub parallel_tool_calls: Option<bool>,
+    /// The sampling parameters.
+    #[serde(flatten)]
+    pub sampling: Sampling,
     /// The contract's schema, for command backends that enforce it themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_hint: Option<Value>,
+}
+
+impl Request {
+    /// Returns the request with the names of authors in the texts of their messages, for servers that know no names.
+    pub fn with_names_in_text(&self) -> Cow<'_, Request> {
+        if self.messages.iter().all(|message| message.name.is_none()) {
+            return Cow::Borrowed(self);
+        }
+        let messages = self.messages.iter().map(Message::with_name_in_text).collect();
+        Cow::Owned(Request { messages, ..self.clone() })
+    }
+}
+
+/// The sampling parameters of a request; unset ones have the backend's defaults.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// The temperature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// The probability mass that tokens are chosen from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// The penalty of tokens by how often they occurred.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency_penalty: Option<f64>,
+    /// The penalty of tokens that occurred at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub presence_penalty: Option<f64>,
+    /// The seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Texts that end the reply; they are not part of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+    /// The effort of reasoning models, such as `low`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<Box<str>>,
+    /// Members for servers of OpenAI's API that are passed on as they are, such as `top_k`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub further: Option<Arc<BTreeMap<String, Value>>>,
+}
+
+impl Sampling {
+    /// Returns whether no parameter is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Sampling::default()
+    }
 }
 
 /// One message of a conversation.
@@ -39,8 +96,14 @@ pub struct Request {
 pub struct Message {
     /// The author of the message.
     pub role: Role,
+    /// The name of the author, if several have the same role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The text of the message.
     pub content: String,
+    /// The texts and images of the message in order, if it has images. `content` joins the texts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
     /// The tool calls that an assistant's message contains.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
@@ -52,21 +115,87 @@ pub struct Message {
 impl Message {
     /// Creates a user's message.
     pub fn user(content: impl Into<String>) -> Message {
-        Message { role: Role::User, content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
+        Message::of(Role::User, content)
     }
 
     /// Creates an assistant's message.
     pub fn assistant(content: impl Into<String>, tool_calls: Vec<ToolCall>) -> Message {
-        Message { role: Role::Assistant, content: content.into(), tool_calls, tool_call_id: None }
+        Message { tool_calls, ..Message::of(Role::Assistant, content) }
     }
 
     /// Creates the answer to a tool call.
     pub fn tool(call: &str, content: impl Into<String>) -> Message {
+        Message { tool_call_id: Some(call.to_owned()), ..Message::of(Role::Tool, content) }
+    }
+
+    /// Creates a message without calls and images.
+    pub fn of(role: Role, content: impl Into<String>) -> Message {
         Message {
-            role: Role::Tool,
+            role,
+            name: None,
             content: content.into(),
+            parts: Vec::new(),
             tool_calls: Vec::new(),
-            tool_call_id: Some(call.to_owned()),
+            tool_call_id: None,
+        }
+    }
+
+    /// Appends another message of the same author, after an empty line.
+    pub fn append(&mut self, other: &Message) {
+        if !(self.parts.is_empty() && other.parts.is_empty()) {
+            let text_of = |message: &Message| Part::Text { text: message.content.clone() };
+            if self.parts.is_empty() {
+                self.parts.push(text_of(self));
+            }
+            let parts = if other.parts.is_empty() { vec![text_of(other)] } else { other.parts.clone() };
+            self.parts.extend(parts);
+        }
+        self.content.push_str("\n\n");
+        self.content.push_str(&other.content);
+    }
+
+    fn with_name_in_text(&self) -> Message {
+        let Some(name) = &self.name else { return self.clone() };
+        let named = |text: &str| format!("{name}: {text}");
+        let mut message = Message { name: None, content: named(&self.content), ..self.clone() };
+        if let Some(text) = message.parts.iter_mut().find_map(Part::text_mut) {
+            *text = named(text);
+        } else if !message.parts.is_empty() {
+            message.parts.insert(0, Part::Text { text: named("") });
+        }
+        message
+    }
+
+    /// Returns whether the message has an image.
+    pub fn has_image(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Image { .. }))
+    }
+}
+
+/// A part of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum Part {
+    /// A text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// An image.
+    Image {
+        /// Its URL, or its data as a `data:` URL.
+        url: String,
+        /// The resolution that the model is asked to see it in, such as `low`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+    },
+}
+
+impl Part {
+    fn text_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Part::Text { text } => Some(text),
+            Part::Image { .. } => None,
         }
     }
 }
@@ -75,6 +204,8 @@ impl Message {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
+    /// Instructions inside a conversation. Those at its beginning are the request's `system`.
+    System,
     /// The caller.
     User,
     /// The model.

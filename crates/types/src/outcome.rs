@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Receipt, SubtaskOutcome};
+use crate::{Receipt, SubtaskOutcome, ToolCall};
 
 /// The tool that a model submits its result with.
 pub const SUBMIT_RESULT: &str = "submit_result";
@@ -22,8 +22,21 @@ pub const INCOMPLETE: &str = "incomplete";
 pub enum Outcome {
     /// The run has a result that satisfies its contract.
     Completed(Box<Success>),
+    /// The run ends with calls of tools that its caller executes. Their arguments satisfy the schemas of the tools.
+    ToolCalls(Box<ClientCalls>),
     /// The run has no result.
     Failed(Box<Failure>),
+}
+
+/// The calls with which a run ends whose caller executes the tools.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClientCalls {
+    /// The text beside the calls; empty if the model wrote none.
+    pub text: String,
+    /// The calls, in the order of the reply.
+    pub calls: Vec<ToolCall>,
+    /// The record of how the calls were reached.
+    pub receipt: Receipt,
 }
 
 /// The result of a completed run.

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Limits;
+use crate::{Limits, Sampling, TraceParent};
 
 /// Settings that a caller chooses for one run. They take precedence over the agent's and the runner's.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunOverrides {
     /// The backend for all tiers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -19,6 +19,12 @@ pub struct RunOverrides {
     /// The time limit of the run; at least 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u32>,
+    /// The caller's position in its trace, which the spans of the run continue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_parent: Option<TraceParent>,
+    /// The sampling parameters of requests to models.
+    #[serde(default, skip_serializing_if = "Sampling::is_empty")]
+    pub sampling: Sampling,
 }
 
 impl RunOverrides {
@@ -37,9 +43,10 @@ impl RunOverrides {
     }
 
     /// Returns the overrides for child runs: they use the same backend, with its model, but have their own budget and time
-    /// limit. Without a backend, the model belongs to the backend of this run's agent.
+    /// limit, and they belong to the same trace. Without a backend, the model belongs to the backend of this run's agent.
     pub fn for_children(&self) -> RunOverrides {
         let model = self.model.clone().filter(|_| self.backend.is_some());
-        RunOverrides { backend: self.backend.clone(), model, ..RunOverrides::default() }
+        let trace_parent = self.trace_parent.clone();
+        RunOverrides { backend: self.backend.clone(), model, trace_parent, ..RunOverrides::default() }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use slipform_types::{RunId, SessionId};
+use slipform_types::{RunId, SessionId, TraceParent};
 use tokio::time::Instant;
 
 use super::Client;
@@ -55,7 +55,11 @@ async fn forward(mut stream: EventStream, sender: EventSender) {
 
 impl CallerApi for Client {
     fn submit(&self, request: RunRequest, idempotency_key: Option<String>) -> Answer<'_, RunCreated> {
-        Box::pin(async move { self.post_once("runs", &request, idempotency_key.as_deref()).await })
+        Box::pin(async move {
+            let trace_parent = request.trace_parent.as_ref().map(TraceParent::as_str);
+            let headers = [("idempotency-key", idempotency_key.as_deref()), ("traceparent", trace_parent)];
+            self.post_with_headers("runs", &request, &headers).await
+        })
     }
 
     fn run<'a>(&'a self, run: &'a RunId) -> Answer<'a, RunView> {

@@ -49,6 +49,10 @@ pub enum EventBodySchema {
         /// The settings that the caller chose for this run. Omitted if there are none.
         #[serde(default)]
         overrides: Option<OverridesSchema>,
+        /// The conversation of a caller that keeps it and executes its tools. Omitted for sessions of agents.
+        #[serde(default)]
+        #[schema(value_type = Option<Object>)]
+        conversation: Option<Value>,
     },
     /// A runner started an attempt.
     AttemptStarted {
@@ -261,6 +265,13 @@ pub struct OverridesSchema {
     /// The time limit.
     #[serde(default)]
     pub timeout_seconds: Option<u32>,
+    /// The caller's position in its trace, as in the header `traceparent`.
+    #[serde(default)]
+    pub trace_parent: Option<String>,
+    /// The sampling parameters of requests to models.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub sampling: Option<Value>,
 }
 
 /// Why a model call failed.
@@ -272,6 +283,9 @@ pub struct CallErrorSchema {
     /// HTTP status, if the server answered.
     #[serde(default)]
     pub status: Option<u16>,
+    /// The seconds that the server asked to wait. Omitted if it did not.
+    #[serde(default)]
+    pub retry_after_seconds: Option<u64>,
     /// The message, for people.
     pub message: String,
 }

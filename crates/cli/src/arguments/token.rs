@@ -30,6 +30,12 @@ pub(crate) enum TokenCommand {
         /// Let a caller read and stop the runs of others too
         #[arg(long)]
         all: bool,
+        /// Requests per minute that the gateway accepts; default: no limit
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        rpm: Option<u32>,
+        /// Tokens per minute after which the gateway refuses requests; default: no limit
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        tpm: Option<u32>,
         /// Print the token as JSON
         #[arg(long)]
         json: bool,

@@ -175,3 +175,19 @@ fn missing_runner_is_reported_and_runs_are_logged() {
     let ended = line_with(&mut log, "run ended");
     assert!(ended.contains("status=\"completed\""), "{ended}");
 }
+
+#[test]
+fn server_that_is_terminated_as_soon_as_it_listens_ends() {
+    let project = Project::new("coordinators-terminated");
+    for _ in 0..5 {
+        let (mut server, _) = serve(&project, &[]);
+        let id = rustix::process::Pid::from_child(&server.0);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        let mut status = None;
+        slipform_testkit::wait_until("the server has ended", || {
+            status = server.0.try_wait().unwrap();
+            status.is_some()
+        });
+        assert!(status.unwrap().success(), "{status:?}");
+    }
+}

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
-use slipform_testkit::{PostgresServer, ScriptedServer, Step, wait_until};
+use slipform_testkit::{PostgresServer, ScriptedServer, Step, wait_for, wait_until};
 
 use crate::support::{Project, REVIEWER, request, serve};
 
@@ -302,6 +302,13 @@ fn demo_has_runs_of_every_kind_and_leaves_the_folder_unchanged() {
         let runs = listed();
         runs.len() == DEMO_RUNS && runs.iter().all(is_ended)
     });
+    // They are stored shortly after they have ended.
+    let requests = wait_for("the requests of the gateway are stored", || {
+        let requests = get(&address, "/gateway/requests")["requests"].as_array().unwrap().clone();
+        (requests.len() >= 8).then_some(requests)
+    });
+    let failed = requests.iter().filter(|request| request["status"] == "failed").count();
+    assert_eq!((requests.len(), failed), (8, 2), "{requests:?}");
     let count = |key: &str, value: &str| listed().iter().filter(|run| run[key] == value).count();
     let verdicts =
         ["first_pass", "repaired", "retried", "escalated"].map(|verdict| count("verdict", verdict));

@@ -25,16 +25,18 @@ const CLEARED_VARIABLES: [&str; 10] = [
     "SCHEMA_ENFORCEMENT_MAX_RETRIES",
 ];
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-struct Fence {
-    info: String,
-    body: String,
+/// A fenced block of a page.
+pub(crate) struct Fence {
+    pub(crate) info: String,
+    pub(crate) body: String,
 }
 
-fn fences(page: &str) -> Vec<Fence> {
+/// Returns the fenced blocks of a page, in order.
+pub(crate) fn fences(page: &str) -> Vec<Fence> {
     let mut fences = Vec::new();
     let mut lines = page.lines();
     while let Some(line) = lines.next() {

@@ -11,7 +11,7 @@ use slipform_schema::{Schema, universal};
 use slipform_testkit::wait_until;
 
 /// Creates a project whose only backend is the embedded model; `None` without weights.
-fn project(name: &str) -> Option<Project> {
+pub(crate) fn project(name: &str) -> Option<Project> {
     match weights::locate(&weights::environment) {
         Ok(path) => Some(Project::new(name).variable("SLIPFORM_MODEL", path.to_str().unwrap())),
         Err(error) => {

@@ -10,6 +10,7 @@
 //! - Terminals: [`terminal`].
 //! - Other commands: [`check`], [`agents`], [`coordinators`], [`model`], [`stats`], [`spans`].
 //! - The dashboard: [`dashboard`].
+//! - The gateway: [`gateway`] message by message, [`gateway_clients`] with published client libraries.
 //! - The MCP server: [`mcp`] message by message, [`mcp_clients`] with published clients.
 //! - The documentation's examples and the API description: [`docs`], [`api`].
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
@@ -27,6 +28,8 @@ mod docs;
 mod edits;
 mod embedded;
 mod executor;
+mod gateway;
+mod gateway_clients;
 mod mcp;
 mod mcp_clients;
 mod model;

@@ -2,7 +2,7 @@
 
 use crate::support::{Project, request, serve};
 use serde_json::{Value, json};
-use slipform_testkit::{Gate, ScriptedServer, Step};
+use slipform_testkit::{Gate, ScriptedServer, Step, wait_until};
 
 /// Creates a project with an agent that has limits, and two backends.
 fn project(name: &str, first: &ScriptedServer, second: &ScriptedServer) -> Project {
@@ -80,6 +80,11 @@ fn members_of_the_request_are_checked() {
     let first = ScriptedServer::start([Step::text("Hello.")]);
     let project = project("overrides-http", &first, &first);
     let (_server, address) = serve(&project, &[]);
+    // The backends are known once the runner of the server has registered.
+    wait_until("a runner is registered", || {
+        let (_, runners) = request(&address, "GET", "/runners", None, &Value::Null);
+        runners.as_array().is_some_and(|runners| !runners.is_empty())
+    });
     let post = |members: Value| {
         let mut body = json!({"agent_name": "clerk", "prompt": "Hello."});
         body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use slipform_api::{Code, Error, RunRequest};
+use slipform_api::{Code, Error, RequestSender, RunRequest};
 use slipform_types::{Blueprint, ProjectDir, RunOverrides, RunType, SessionId};
 
 use super::submit::no_session;
@@ -77,6 +77,17 @@ impl App {
     /// Returns a handle with the authority of an API token.
     pub(crate) fn for_token(&self, grant: Arc<Grant>) -> App {
         App { authority: Authority::Token(grant), ..self.clone() }
+    }
+
+    /// Returns who acts through this handle.
+    pub(crate) fn sender(&self) -> RequestSender {
+        let Authority::Token(grant) = &self.authority else { return RequestSender::default() };
+        RequestSender {
+            token_id: Some(grant.token_id.clone()),
+            is_limited_to_agents: grant.agents.is_some(),
+            requests_per_minute: grant.requests_per_minute,
+            tokens_per_minute: grant.tokens_per_minute,
+        }
     }
 
     fn require_admin(&self, operation: &str) -> Result<(), Error> {

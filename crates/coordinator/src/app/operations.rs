@@ -210,7 +210,8 @@ impl App {
     /// Fails if the store is unavailable.
     pub async fn metrics_text(&self) -> Result<String, Error> {
         let counts = self.store().counts().await.map_err(errors::store)?;
-        Ok(self.metrics().text(&counts, self.store().commits()))
+        let dropped = self.pending_requests().dropped();
+        Ok(self.metrics().text(&counts, self.store().commits(), dropped))
     }
 }
 

@@ -62,25 +62,12 @@ impl App {
             backend: query.backend,
             error_type: query.error_type,
             verdict: query.verdict,
+            idempotency_key: query.idempotency_key.map(|key| stored_key(&key, self.authority.token_id())),
             created_after: time("created_after", query.created_after.as_deref())?,
             created_before: time("created_before", query.created_before.as_deref())?,
         };
-        if let Some(key) = query.idempotency_key {
-            let mut runs = Vec::from_iter(self.run_by_key(&key).await?);
-            runs.retain(|run| is_wanted(run, &filter));
-            return Ok(RunPage { runs: runs.into_iter().map(views::summary).collect(), next: None });
-        }
         let listed = self.store().runs(filter, page).await.map_err(errors::store)?;
         Ok(RunPage { runs: listed.items.into_iter().map(views::summary).collect(), next: listed.next })
-    }
-
-    /// Returns the run that was submitted with an idempotency key.
-    async fn run_by_key(&self, key: &str) -> Result<Option<RunRecord>, Error> {
-        let key = stored_key(key, self.authority.token_id());
-        match self.store().run_by_idempotency_key(&key).await.map_err(errors::store)? {
-            Some((submitted, _)) => self.record(&submitted.run_id).await.map(Some),
-            None => Ok(None),
-        }
     }
 
     /// Waits until a run has ended or the time limit passes, and returns the run.
@@ -167,23 +154,6 @@ impl App {
             None => Err(no_run(run)),
         }
     }
-}
-
-/// Whether a run that was found by its key passes a filter.
-fn is_wanted(run: &RunRecord, filter: &RunFilter) -> bool {
-    fn passes<T: PartialEq>(wanted: Option<&T>, value: Option<&T>) -> bool {
-        wanted.is_none_or(|wanted| value == Some(wanted))
-    }
-    let error_type = run.error.as_ref().and_then(|error| serde_json::from_value(error["type"].clone()).ok());
-    passes(filter.agent_name.as_ref(), Some(&run.agent_name))
-        && passes(filter.session_id.as_ref(), Some(&run.session_id))
-        && passes(filter.status.as_ref(), Some(&run.status))
-        && passes(filter.parent_run_id.as_ref(), run.parent_run_id.as_ref())
-        && passes(filter.backend.as_ref(), run.backend.as_ref())
-        && passes(filter.error_type.as_ref(), error_type.as_ref())
-        && passes(filter.verdict.as_ref(), run.verdict.as_ref())
-        && filter.created_after.is_none_or(|after| run.created_at >= after)
-        && filter.created_before.is_none_or(|before| run.created_at < before)
 }
 
 pub(super) fn not_finished(run: &RunId, status: RunStatus) -> Error {

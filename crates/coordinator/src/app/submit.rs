@@ -329,7 +329,15 @@ impl App {
                 .limits(&blueprint.limits)
                 .timeout_seconds
                 .map(|seconds| i64::from(seconds) * 1_000),
-            start: EventBody::RunStart { run_type, blueprint, contract, parameters, input, overrides },
+            start: EventBody::RunStart {
+                run_type,
+                blueprint,
+                contract,
+                parameters,
+                input,
+                overrides,
+                conversation: None,
+            },
             mode,
             parent,
             idempotency,

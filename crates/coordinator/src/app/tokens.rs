@@ -65,12 +65,24 @@ pub struct TokenRequest {
     pub reads_all: bool,
     /// Time until the token expires; `None` for never.
     pub lifetime: Option<Duration>,
+    /// The most requests per minute that the gateway accepts; `None` without a limit.
+    pub requests_per_minute: Option<u32>,
+    /// The tokens per minute after which the gateway refuses requests; `None` without a limit.
+    pub tokens_per_minute: Option<u32>,
 }
 
 impl TokenRequest {
     /// A token without limits other than its scope.
     pub fn new(name: &str, scope: Scope) -> TokenRequest {
-        TokenRequest { name: name.to_owned(), scope, agents: None, reads_all: false, lifetime: None }
+        TokenRequest {
+            name: name.to_owned(),
+            scope,
+            agents: None,
+            reads_all: false,
+            lifetime: None,
+            requests_per_minute: None,
+            tokens_per_minute: None,
+        }
     }
 }
 
@@ -93,12 +105,23 @@ pub(crate) struct Grant {
     pub(crate) agents: Option<Vec<String>>,
     /// Whether the token may read and stop what others created.
     pub(crate) reads_all: bool,
+    /// The most requests per minute that the gateway accepts; `None` without a limit.
+    pub(crate) requests_per_minute: Option<u32>,
+    /// The tokens per minute after which the gateway refuses requests; `None` without a limit.
+    pub(crate) tokens_per_minute: Option<u32>,
 }
 
 impl Grant {
     /// The permissions of the token that a server writes for its own machine.
     pub(crate) fn of_server() -> Grant {
-        Grant { token_id: "admin".to_owned(), scope: Scope::Admin, agents: None, reads_all: true }
+        Grant {
+            token_id: "admin".to_owned(),
+            scope: Scope::Admin,
+            agents: None,
+            reads_all: true,
+            requests_per_minute: None,
+            tokens_per_minute: None,
+        }
     }
 }
 
@@ -108,7 +131,7 @@ impl App {
     /// # Errors
     /// Fails if the store is unavailable, or if a token of another scope than `caller` is limited to agents.
     pub async fn create_token(&self, request: &TokenRequest) -> Result<IssuedToken, Error> {
-        let TokenRequest { name, scope, agents, reads_all, lifetime } = request;
+        let TokenRequest { name, scope, agents, reads_all, lifetime, .. } = request;
         if *scope != Scope::Caller && (agents.is_some() || *reads_all) {
             let message = format!(
                 "only tokens with scope `caller` can be limited to agents or extended to all runs, not `{}`",
@@ -128,6 +151,8 @@ impl App {
             created_at: 0,
             expires_at: None,
             is_expired: false,
+            requests_per_minute: request.requests_per_minute,
+            tokens_per_minute: request.tokens_per_minute,
         };
         let lifetime_ms = lifetime.map(|lifetime| i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX));
         self.store().add_token(record, lifetime_ms).await.map_err(errors::store)?;
@@ -193,8 +218,8 @@ impl From<Invalid> for Error {
 
 fn grant(record: TokenRecord) -> Option<Grant> {
     let scope = Scope::of(&record.scope)?;
-    let TokenRecord { token_id, agents, reads_all, .. } = record;
-    Some(Grant { token_id, scope, agents, reads_all })
+    let TokenRecord { token_id, agents, reads_all, requests_per_minute, tokens_per_minute, .. } = record;
+    Some(Grant { token_id, scope, agents, reads_all, requests_per_minute, tokens_per_minute })
 }
 
 fn is_same(one: &str, other: &str) -> bool {

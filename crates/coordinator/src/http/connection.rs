@@ -60,7 +60,8 @@ where
         let context = context.clone();
         move |request: Request<Incoming>| {
             let (context, router) = (context.clone(), router.clone());
-            let answered = async move {
+            // Boxed, so that a connection between two requests does not hold the memory of one.
+            let answered = Box::pin(async move {
                 if let Err(error) = allowed.check(request.uri()) {
                     let close = [(header::CONNECTION, "close")];
                     return (close, ErrorResponse(error)).into_response();
@@ -69,9 +70,9 @@ where
                 match guard::admit(&context, peer.ip(), request).await {
                     // The router's error type is `Infallible`.
                     Ok(request) => router.call(request).await.unwrap_or_else(|never| match never {}),
-                    Err(error) => refusal(&context.options.error_forms, &path, error),
+                    Err(error) => refusal(&context.options.mounts, &path, error),
                 }
-            };
+            });
             async { Ok::<_, Infallible>(catch_panic::catch_panic(answered).await) }
         }
     });

@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::guard::Requester;
 use super::limits::is_runner_request;
+use super::mounted::Mount;
 use super::places::Places;
 use super::server::ServerOptions;
 use super::tokens::Tokens;
@@ -26,6 +27,8 @@ pub(super) struct Context {
     callers: Budget,
     /// A separate budget, so that many callers cannot block heartbeats.
     runners: Budget,
+    /// The budget of mounted routers that take larger bodies, so that they cannot block the API.
+    mounted: Budget,
     draining: watch::Sender<bool>,
 }
 
@@ -50,10 +53,10 @@ impl Budget {
 impl Context {
     pub(super) fn new(app: App, options: ServerOptions) -> Arc<Context> {
         let budget = || Budget::new(options.max_requests, options.max_body_bytes_in_flight);
-        let (callers, runners) = (budget(), budget());
+        let (callers, runners, mounted) = (budget(), budget(), budget());
         let draining = watch::Sender::new(false);
         let tokens = Tokens::new(options.admin_token.as_deref());
-        Arc::new(Context { app, options, tokens, callers, runners, draining })
+        Arc::new(Context { app, options, tokens, callers, runners, mounted, draining })
     }
 
     /// Returns the app with the authority of the request's sender.
@@ -66,7 +69,14 @@ impl Context {
 
     /// Returns the budget that a request belongs to.
     pub(super) fn budget(&self, uri: &Uri) -> &Budget {
-        if is_runner_request(uri) { &self.runners } else { &self.callers }
+        let mount = Mount::of(&self.options.mounts, uri.path());
+        if is_runner_request(uri) {
+            &self.runners
+        } else if mount.is_some_and(|mount| mount.max_body_bytes.is_some()) {
+            &self.mounted
+        } else {
+            &self.callers
+        }
     }
 
     /// Applies the request timeout.

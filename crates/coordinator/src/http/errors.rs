@@ -3,8 +3,9 @@
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::Value;
-use slipform_api::{Code, Error, ErrorBody};
+use slipform_api::{Code, Error};
+
+use super::mounted::Mount;
 
 /// `Retry-After` in seconds. Overload and restarts are short.
 pub(super) const RETRY_AFTER_SECONDS: u32 = 1;
@@ -19,13 +20,10 @@ impl ErrorResponse {
     }
 }
 
-/// Writes an error as the clients of a mounted router expect it.
-pub type ErrorForm = fn(&ErrorBody) -> Value;
-
 /// Returns the response for an error before a request has reached its handler, in the form that its path has.
-pub(super) fn refusal(forms: &[(&'static str, ErrorForm)], path: &str, error: Error) -> Response {
-    let form = forms.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, form)| form);
-    let body = form.map(|form| Json(form(&error.body())).into_response().into_body());
+pub(super) fn refusal(mounts: &[Mount], path: &str, error: Error) -> Response {
+    let body = Mount::of(mounts, path)
+        .map(|mount| Json((mount.error_form)(&error.body())).into_response().into_body());
     let mut response = ErrorResponse(error).into_response();
     if let Some(body) = body {
         response.headers_mut().remove(header::CONTENT_LENGTH);

@@ -17,6 +17,7 @@ use super::context::Context;
 use super::errors::ErrorResponse;
 use super::guard::Requester;
 use super::limits::{BodyMemory, is_runner_request};
+use super::mounted::Mount;
 use super::places::Peer;
 use crate::app::App;
 
@@ -75,7 +76,8 @@ pub(super) async fn read_body(context: &Context, parts: &Parts, body: Body) -> R
     let limit = if is_runner_request(&parts.uri) {
         context.options.max_runner_body_bytes
     } else {
-        context.options.max_body_bytes
+        let mount = Mount::of(&context.options.mounts, parts.uri.path());
+        mount.and_then(|mount| mount.max_body_bytes).unwrap_or(context.options.max_body_bytes)
     };
     let reading = read(body, limit, |bytes| memory.grow_to(bytes, &budget.body_kib));
     let read = tokio::time::timeout(BODY_TIMEOUT, reading).await;

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, Method, Request, header};
 use slipform_api::{Code, Error};
 
 use super::context::Context;
+use super::mounted::Mount;
 use super::origin::{self, Scheme};
 use super::places::Peer;
 use crate::app::{Grant, Scope};
@@ -57,13 +58,25 @@ pub(super) async fn admit<B>(
         origin::check(scheme, request.uri(), request.headers())?;
     }
     let required = required_scope(request.method(), request.uri().path());
-    let token = bearer(request.headers()).map(|token| token.map(str::to_owned));
+    let mount = Mount::of(&context.options.mounts, request.uri().path());
+    let takes_foreign_keys = mount.is_some_and(|mount| mount.takes_foreign_keys);
+    let token = match bearer(request.headers()) {
+        Ok(None) if takes_foreign_keys => Ok(api_key(request.headers())),
+        token => token,
+    };
+    let token = token.map(|token| token.map(str::to_owned));
     let request_token = RequestToken(token.as_ref().ok().cloned().flatten());
     let grant = match token {
         Ok(None) => None,
+        // Such clients always send a key, even where none is needed.
+        Ok(Some(token)) if takes_foreign_keys && !context.options.needs_token => {
+            context.tokens.known(&context.app, &token).await.map(Ok)
+        }
+        Err(_) if takes_foreign_keys && !context.options.needs_token => None,
         Ok(Some(token)) => Some(context.tokens.grant(&context.app, &token, peer).await),
         Err(error) => Some(Err(error)),
     };
+    let request_token = RequestToken(request_token.0.filter(|_| grant.is_some()));
     // A token that is not valid names no peer: its sender could send others.
     let is_valid = matches!(grant, Some(Ok(_)));
     let peer = match (&request_token.0, is_valid) {
@@ -119,6 +132,11 @@ fn required_scope(method: &Method, path: &str) -> Option<Scope> {
         "agents" | "schemas" if !is_read && !is_check => Some(Scope::Admin),
         _ => Some(Scope::Caller),
     }
+}
+
+/// Returns the key in the header that some clients of other APIs use instead of a bearer token.
+fn api_key(headers: &HeaderMap) -> Option<&str> {
+    headers.get("x-api-key")?.to_str().ok().map(str::trim).filter(|key| !key.is_empty())
 }
 
 /// Returns the bearer token of a request.

@@ -11,13 +11,40 @@ use axum::middleware::Next;
 use axum::response::Response;
 use axum::{Extension, Router};
 use hyper::body::{Bytes, Frame};
-use slipform_api::Caller;
+use serde_json::Value;
+use slipform_api::{Caller, ErrorBody};
 
 use super::context::{Context, Shared};
 use super::errors::refusal;
 use super::extract::{CallerApp, read_body};
 use super::guard::RequestToken;
 use super::limits::BodyMemory;
+
+/// Writes an error as the clients of a mounted router expect it.
+pub type ErrorForm = fn(&ErrorBody) -> Value;
+
+/// The paths of a mounted router.
+#[derive(Debug, Clone)]
+pub struct Mount {
+    /// The beginning of the paths.
+    pub prefix: &'static str,
+    /// Writes errors before a request has reached the router.
+    pub error_form: ErrorForm,
+    /// Maximum size of a body; `None` for that of the API.
+    pub max_body_bytes: Option<usize>,
+    /// Whether clients send keys as another API requires them: also in `x-api-key`, and where no token is needed.
+    pub takes_foreign_keys: bool,
+}
+
+impl Mount {
+    /// Returns the mount that a path belongs to.
+    pub(super) fn of<'m>(mounts: &'m [Mount], path: &str) -> Option<&'m Mount> {
+        mounts.iter().find(|mount| {
+            let rest = path.strip_prefix(mount.prefix);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+}
 
 /// Adds the limits to a router, and the authority of each request's sender.
 pub(super) fn limited(router: Router, context: &Arc<Context>) -> Router {
@@ -37,8 +64,9 @@ async fn admit(
     parts.extensions.insert(BodyMemory::default());
     let bytes = match read_body(&context, &parts, body).await {
         Ok(bytes) => bytes,
-        Err(error) => return refusal(&context.options.error_forms, parts.uri.path(), error),
+        Err(error) => return refusal(&context.options.mounts, parts.uri.path(), error),
     };
+    parts.extensions.insert(app.sender());
     parts.extensions.insert(Caller(Arc::new(app)));
     let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
     let kind = response.headers().get(header::CONTENT_TYPE);
@@ -48,6 +76,11 @@ async fn admit(
     }
     response
 }
+
+/// Why a stream was cut off.
+#[derive(Debug, thiserror::Error)]
+#[error("the token was revoked")]
+struct TokenRevoked;
 
 /// The body of a stream whose token may be revoked.
 struct UntilRevoked {
@@ -64,7 +97,8 @@ impl hyper::body::Body for UntilRevoked {
         polling: &mut Polling<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if self.revoked.as_mut().poll(polling).is_ready() {
-            return Poll::Ready(None);
+            // An ordinary end would make a part of an answer look like all of it.
+            return Poll::Ready(Some(Err(axum::Error::new(TokenRevoked))));
         }
         Pin::new(&mut self.body).poll_frame(polling)
     }

@@ -5,8 +5,8 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::IntoResponse;
 use slipform_api::{
-    BackendView, Health, Identity, Readiness, RunnerView, StatsQuery, StatsRow, TimelineQuery, TimelineRow,
-    ViolationsRow,
+    BackendView, GatewayRequestPage, GatewayRequestQuery, Health, Identity, Readiness, RunnerView,
+    StatsQuery, StatsRow, TimelineQuery, TimelineRow, ViolationsRow,
 };
 
 use super::context::Shared;
@@ -87,6 +87,16 @@ pub(super) async fn violations(
     ValidQuery(query): ValidQuery<StatsQuery>,
 ) -> Result<Json<Vec<ViolationsRow>>, ErrorResponse> {
     Ok(Json(app.violations(query).await?))
+}
+
+/// Lists requests that the gateway answered without a stored run, newest first.
+#[utoipa::path(get, path = "/gateway/requests", tag = "operations", params(GatewayRequestQuery),
+    responses((status = 200, description = "A page of requests.", body = GatewayRequestPage)))]
+pub(super) async fn gateway_requests(
+    CallerApp(app): CallerApp,
+    ValidQuery(query): ValidQuery<GatewayRequestQuery>,
+) -> Result<Json<GatewayRequestPage>, ErrorResponse> {
+    Ok(Json(app.gateway_requests(query).await?))
 }
 
 /// Returns the name and scope of the request's token.

@@ -46,6 +46,7 @@ pub(super) fn short() -> Routes {
         .routes(routes!(operations::stats))
         .routes(routes!(operations::timeline))
         .routes(routes!(operations::violations))
+        .routes(routes!(operations::gateway_requests))
         .routes(routes!(operations::whoami))
         .routes(routes!(operations::metrics))
         .routes(routes!(operations::description))

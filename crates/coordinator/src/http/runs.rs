@@ -9,7 +9,7 @@ use axum::{Extension, Json};
 use slipform_api::{
     CallList, Code, Error, ErrorBody, RunCreated, RunPage, RunRequest, RunView, RunsQuery, WaitQuery,
 };
-use slipform_types::{ExecutionMode, RunId};
+use slipform_types::{ExecutionMode, RunId, TraceParent};
 
 use super::context::{Context, Shared};
 use super::errors::ErrorResponse;
@@ -29,7 +29,8 @@ const SYNC_WAIT: Duration = Duration::from_secs(300);
     path = "/runs",
     tag = "runs",
     params(WaitQuery, ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255,
-        description = "Repeating a request with the same key and body returns the same run.")),
+        description = "Repeating a request with the same key and body returns the same run."),
+        ("traceparent" = Option<String>, Header, description = "Position of the caller in its trace, which the spans of the run continue.")),
     request_body = RunRequest,
     responses(
         (status = 200, description = "The run has ended within the requested wait.", body = RunView),
@@ -48,8 +49,9 @@ pub(super) async fn submit(
     uri: Uri,
     headers: HeaderMap,
     ValidQuery(query): ValidQuery<WaitQuery>,
-    ValidJson(request): ValidJson<RunRequest>,
+    ValidJson(mut request): ValidJson<RunRequest>,
 ) -> Result<Response, ErrorResponse> {
+    request.trace_parent = trace_parent(&headers);
     let wait = query.wait.map(checked_wait).transpose()?;
     let is_sync = request.execution_mode == ExecutionMode::Sync;
     let key = idempotency_key(&headers)?;
@@ -65,6 +67,11 @@ pub(super) async fn submit(
     let run = wait_for(&context, &app, &created, wait).await?;
     let status = if run.status.is_ended() { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, Json(run)).into_response())
+}
+
+/// Returns the caller's position in its trace. A malformed one is ignored, as the standard asks.
+fn trace_parent(headers: &HeaderMap) -> Option<TraceParent> {
+    headers.get("traceparent")?.to_str().ok()?.parse().ok()
 }
 
 /// Waits until the run has ended, the time limit passes, or the server shuts down.

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::connection::Use;
 use super::context::Context;
-use super::errors::ErrorForm;
+use super::mounted::Mount;
 use super::places::{Peer, Places};
 use super::tls::{Tls, TlsFiles};
 use super::{connection, mounted, router, tls};
@@ -28,7 +28,7 @@ const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 const RUNNER_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Maximum number of connections. Leaves room for a thousand streams; each connection costs about 20 kB.
-const CONNECTIONS_MAX: usize = 4_096;
+const CONNECTIONS_MAX: usize = 8_192;
 
 /// Maximum number of concurrent short requests. More would only queue for the database without the callers
 /// knowing.
@@ -72,8 +72,8 @@ pub struct ServerOptions {
     pub admin_token: Option<String>,
     /// The certificate for HTTPS; `None` for plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// The form of errors at the paths of mounted routers, by the beginning of the path.
-    pub error_forms: Vec<(&'static str, ErrorForm)>,
+    /// The paths of mounted routers.
+    pub mounts: Vec<Mount>,
     /// Maximum size of a request body.
     pub max_body_bytes: usize,
     /// Maximum size of a runner's request body.
@@ -118,7 +118,7 @@ impl ServerOptions {
             needs_token: !listen.ip().is_loopback(),
             admin_token: None,
             tls: None,
-            error_forms: Vec::new(),
+            mounts: Vec::new(),
             max_body_bytes: BODY_BYTES_MAX,
             max_runner_body_bytes: RUNNER_BODY_BYTES_MAX,
             max_body_bytes_in_flight: BODY_BYTES_IN_FLIGHT_MAX,
@@ -216,6 +216,8 @@ impl Bound {
             let place = place.or_else(|_| reserved.take(holder).map(|place| (place, Use::Reserved)));
             if let Ok((place, allowed)) = place {
                 let served = tls::serve(tls.clone(), stream, peer, allowed, context.clone(), router.clone());
+                // A future that is moved into another takes its memory twice.
+                let served = Box::pin(served);
                 connections.spawn(async move {
                     served.await;
                     drop(place);

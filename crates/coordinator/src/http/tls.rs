@@ -132,12 +132,14 @@ pub(super) async fn serve(
             .await;
     };
     let limit = HANDSHAKE_TIMEOUT.min(context.options.header_timeout);
+    // Boxed, so that connections without TLS do not hold the memory of one.
+    let accepting = Box::pin(timeout(limit, tls.accept(stream, write_timeout)));
     let accepted = tokio::select! {
-        accepted = timeout(limit, tls.accept(stream, write_timeout)) => accepted.ok().flatten(),
+        accepted = accepting => accepted.ok().flatten(),
         () = context.drain_started() => None,
     };
     if let Some(stream) = accepted {
-        connection::serve(stream, peer, allowed, context, router).await;
+        Box::pin(connection::serve(stream, peer, allowed, context, router)).await;
     }
 }
 

@@ -85,6 +85,23 @@ impl Tokens {
         Ok(grant?)
     }
 
+    /// Returns what a token permits where none is needed; `None` for an unknown one. It does not count as a guess.
+    pub(super) async fn known(&self, app: &App, token: &str) -> Option<Arc<Grant>> {
+        let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        if self.admin == Some(hash) {
+            return Some(Arc::new(Grant::of_server()));
+        }
+        let cached = self.state().grants.get(&hash).cloned();
+        if let Some((grant, at)) = cached
+            && at.elapsed() < CACHE_LIFETIME
+        {
+            return grant.ok();
+        }
+        let grant = app.grant_of(token).await.ok()?.map(Arc::new);
+        self.state().cache(hash, grant.clone());
+        grant.ok()
+    }
+
     /// Whether a token that was valid has been revoked or has expired. Does not count as a guess.
     pub(super) async fn is_revoked(&self, app: &App, token: &str) -> Result<bool, Error> {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();

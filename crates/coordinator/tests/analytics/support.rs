@@ -156,6 +156,7 @@ fn task(agent: &str) -> NewRun {
             parameters: json!({"prompt": CONFIDENTIAL}),
             input: CONFIDENTIAL.to_owned(),
             overrides: RunOverrides::default(),
+            conversation: None,
         },
         timeout_ms: None,
         mode: ExecutionMode::AsyncPoll,

@@ -32,7 +32,8 @@ impl Conversation {
         let mut turns: Vec<Turn> = system.map(|system| Turn::new("system", system)).into_iter().collect();
         for message in &request.messages {
             let role = match message.role {
-                Role::User => "user",
+                // Most templates allow instructions at the beginning only.
+                Role::User | Role::System => "user",
                 Role::Assistant => "assistant",
                 Role::Tool => "tool",
             };

@@ -64,7 +64,7 @@ fn backend_reports_tokens_cancels_queues_and_releases_memory() {
             ..Request::default()
         };
         let watch = RecordingWatch::default();
-        let call = backend.call(Call { request: &essay, invocation: None, watch: &watch });
+        let call = backend.call(Call { watch: &watch, ..Call::new(&essay) });
         // The call is dropped after the first of two thousand tokens.
         tokio::select! {
             _ = call => panic!("the story ended too soon"),
@@ -73,8 +73,8 @@ fn backend_reports_tokens_cancels_queues_and_releases_memory() {
         let short = question();
         let (one, other) = (RecordingWatch::default(), RecordingWatch::default());
         let (first, second) = tokio::join!(
-            backend.call(Call { request: &short, invocation: None, watch: &one }),
-            backend.call(Call { request: &short, invocation: None, watch: &other }),
+            backend.call(Call { watch: &one, ..Call::new(&short) }),
+            backend.call(Call { watch: &other, ..Call::new(&short) }),
         );
         let (first, second) = (first.unwrap(), second.unwrap());
         valid(&first.text);

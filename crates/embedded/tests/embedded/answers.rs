@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use slipform_embedded::{Interrupt, Model, Settings, weights};
 use slipform_schema::{Schema, compact};
-use slipform_types::{Format, Message, Reply, Request, StopReason, Tool, ToolChoice};
+use slipform_types::{Format, Message, Reply, Request, Sampling, StopReason, Tool, ToolChoice};
 
 fn path() -> Option<PathBuf> {
     let found = weights::locate(&weights::environment);
@@ -56,7 +56,7 @@ fn request(schema: &Value) -> Request {
 }
 
 fn answer(model: &mut Model, request: &Request) -> Reply {
-    model.answer(request, &Interrupt::default(), &mut |_| {}).unwrap().reply
+    model.answer(request, &Interrupt::default(), &mut |_: usize| {}).unwrap().reply
 }
 
 fn valid(schema: &Value, text: &str) -> Value {
@@ -90,7 +90,8 @@ fn answer_with_small_budget_is_closed_and_valid() {
         let essay =
             json!({"type": "object", "properties": {"essay": {"type": "string"}}, "required": ["essay"]});
         let closed = (1..=4).filter(|seed| {
-            let varied = Request { temperature: Some(1.0), seed: Some(*seed), ..request(&essay) };
+            let sampling = Sampling { temperature: Some(1.0), seed: Some(*seed), ..Sampling::default() };
+            let varied = Request { sampling, ..request(&essay) };
             let reply = answer(model, &Request { max_tokens: Some(16), ..varied });
             valid(&essay, &reply.text);
             assert!(reply.usage.output <= 16, "{:?}", reply.usage);
@@ -108,7 +109,7 @@ fn budget_too_small_for_any_answer_gives_length_or_an_error() {
         let names: Vec<String> = (0..1500).map(|number| format!("member {number}")).collect();
         let endless = json!({"type": "object", "required": names});
         let asked = Request { system: None, ..request(&endless) };
-        let error = model.answer(&asked, &Interrupt::default(), &mut |_| {}).unwrap_err().to_string();
+        let error = model.answer(&asked, &Interrupt::default(), &mut |_: usize| {}).unwrap_err().to_string();
         assert!(error.contains("at most 4000 tokens"), "{error}");
     });
 }
@@ -119,12 +120,8 @@ fn equal_seeds_give_equal_answers() {
         let schema =
             json!({"type": "object", "properties": {"story": {"type": "string"}}, "required": ["story"]});
         let mut story = |seed| {
-            let asked = Request {
-                temperature: Some(1.0),
-                seed: Some(seed),
-                max_tokens: Some(32),
-                ..request(&schema)
-            };
+            let sampling = Sampling { temperature: Some(1.0), seed: Some(seed), ..Sampling::default() };
+            let asked = Request { sampling, max_tokens: Some(32), ..request(&schema) };
             answer(model, &asked).text
         };
         let first = story(1);
@@ -140,7 +137,7 @@ fn common_prompt_prefix_is_not_evaluated_again() {
         let mut second = first.clone();
         second.messages = vec![Message::user("This is Tom. XY-9876 came broken.")];
         let mut read = |request: &Request| {
-            let answer = model.answer(request, &Interrupt::default(), &mut |_| {}).unwrap();
+            let answer = model.answer(request, &Interrupt::default(), &mut |_: usize| {}).unwrap();
             (answer.timing.prompt_tokens, answer.reply)
         };
         let (all, reply) = read(&second);
@@ -150,7 +147,8 @@ fn common_prompt_prefix_is_not_evaluated_again() {
         assert!(tokens < 40, "{tokens} of {} tokens were evaluated again", reply.usage.input);
         valid(&ticket(), &reply.text);
         // A seed promises equal answers, so the whole prompt is evaluated.
-        let seeded = Request { seed: Some(1), ..second };
+        let sampling = Sampling { seed: Some(1), ..Sampling::default() };
+        let seeded = Request { sampling, ..second };
         let (tokens, reply) = read(&seeded);
         assert_eq!(tokens as u64, reply.usage.input);
     });
@@ -232,7 +230,7 @@ fn choice_is_a_tool_call_or_a_result_that_satisfies_its_schema() {
 fn prompt_beyond_the_context_is_refused_with_its_size() {
     with_model(|model| {
         let long = Request { messages: vec![Message::user("word ".repeat(6000))], ..Request::default() };
-        let error = model.answer(&long, &Interrupt::default(), &mut |_| {}).unwrap_err().to_string();
+        let error = model.answer(&long, &Interrupt::default(), &mut |_: usize| {}).unwrap_err().to_string();
         assert!(error.contains("4096") && error.contains("tokens"), "{error}");
     });
 }

@@ -48,7 +48,7 @@ pub(super) fn prepare(
             }
             system = prompt::system(
                 Some(&system),
-                (OutputMode::Universal, envelope.tool),
+                (OutputMode::Universal, &envelope.tool.name),
                 plan.form,
                 strict,
                 None,
@@ -81,7 +81,7 @@ pub(super) fn prepare(
     let allowed = allowed_actions(context, plan);
     let restricted_schema = result.and_then(|result| restricted_schema(context, plan, result));
     let shown = envelope::action_schema(callables, restricted_schema.as_ref().or(result), allowed);
-    let target = Target { name: "action".to_owned(), tool: envelope.tool, shown: &shown };
+    let target = Target { name: "action".to_owned(), tool: &envelope.tool, shown: &shown };
     let unenforced = constrain(&mut request, &target, context.backend, plan);
     PreparedRequest { request: Arc::new(request), unenforced }
 }

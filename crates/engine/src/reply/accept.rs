@@ -10,11 +10,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use slipform_schema::{Violation, Violations};
 use slipform_types::{
-    Blueprint, CHECKING_TOOL, ChildEnd, Clarity, Outcome, Receipt, Repair, RunErrorType, Success,
+    Blueprint, CHECKING_TOOL, ChildEnd, Clarity, ClientCalls, Outcome, Receipt, Repair, RunErrorType, Success,
 };
 
 use super::clarity::{ClarityVerdict, Score, read_score};
-use super::extract::extract;
+use super::extract::{client_text, extract};
 use super::judge::Reading;
 use super::paths::{PathsVerdict, judge_paths};
 use super::placeholder::placeholders;
@@ -149,9 +149,11 @@ impl State {
             }
             Stop::Unclear(questions) => self.ask_follow_up(answer, &questions),
             Stop::Escalate(rejection) => self.escalate_or_fail(rejection),
-            Stop::Failed { kind: kind @ RunErrorType::OutputSchemaValidationFailed, message, errors } => {
-                self.fail_answer(kind, message, errors);
-            }
+            Stop::Failed {
+                kind: kind @ (RunErrorType::OutputSchemaValidationFailed | RunErrorType::OutputTruncated),
+                message,
+                errors,
+            } => self.fail_answer(kind, message, errors),
             Stop::Failed { kind, message, errors } => {
                 if !self.summarize_without_plan() {
                     self.fail(kind, message, errors);
@@ -163,6 +165,13 @@ impl State {
 
     fn extract(&mut self, answer: &mut Answer) -> Result<(), Stop> {
         let contract = self.task.as_ref().and_then(|task| task.contract.as_ref());
+        if contract.is_none()
+            && self.conversation().is_some()
+            && let Source::Reply(answered) = &answer.source
+        {
+            answer.content = client_text(answered, self.ladder.backend())?;
+            return Ok(());
+        }
         answer.content = extract(&answer.source, contract, self.ladder.backend(), &mut self.usage)?;
         Ok(())
     }
@@ -330,6 +339,11 @@ impl State {
         let strategy = model_reply.and_then(|model_reply| model_reply.plan.mode.strategy());
         let receipt = self.usage.receipt(strategy, self.contract(), repairs);
         let receipt = self.with_subtasks(receipt);
+        let reply = model_reply.map(|model_reply| &model_reply.reply);
+        if let Some(calls) = self.forced_calls(reply, &value, receipt.repairs.is_empty()) {
+            let ended = ClientCalls { text: String::new(), calls, receipt };
+            return self.decisions.set_outcome(Outcome::ToolCalls(Box::new(ended)));
+        }
         let success = Success { result_text: None, result_data: Some(value), receipt };
         self.decisions.set_outcome(Outcome::Completed(Box::new(success)));
     }
@@ -343,7 +357,11 @@ impl State {
 
     /// Returns whether the agent has something to call and called nothing in its session.
     fn has_called_nothing(&self) -> bool {
-        !self.tools.callables.is_empty() && self.tools.turns.is_empty() && self.history.past_runs.is_empty()
+        let callables = &self.tools.callables;
+        !callables.is_empty()
+            && !callables.are_of_client()
+            && self.tools.turns.is_empty()
+            && self.history.past_runs.is_empty()
     }
 
     /// Marks the criteria that no check decided: the result depends on the claim of the model. A contract

@@ -4,6 +4,7 @@ use serde_json::Value;
 use slipform_schema::Violations;
 use slipform_types::{Correction, Protocol, Repair, Reply, RunErrorType, SchemaForm};
 
+use super::extract::CUT_OFF;
 use super::judge::Reading;
 use super::rejection::Rejection;
 use super::{Answer, Content, ModelReply, Source};
@@ -91,7 +92,7 @@ impl State {
         let limit =
             limit.map(|(name, most)| format!(" ({most}, backends.{name}.max_tokens)")).unwrap_or_default();
         let message = format!("Output was cut off by the token limit{limit}");
-        let errors = vec!["$: the response was cut off by the token limit".to_owned()];
+        let errors = vec![CUT_OFF.to_owned()];
         let rejection = Rejection {
             kind: RunErrorType::OutputTruncated,
             retry_reason: RetryReason::CutOff,
@@ -99,7 +100,11 @@ impl State {
             message,
         };
         let Some(backend) = self.ladder.backend() else { return };
-        let budget = larger_budget(plan.budget, reply.usage.output, backend.max_tokens);
+        // A client pays for at most the tokens that it allowed.
+        let allowed = self.task.as_ref().filter(|task| task.conversation.is_some());
+        let allowed = allowed.and_then(|task| task.limits().max_tokens);
+        let most = [backend.max_tokens, allowed].into_iter().flatten().min();
+        let budget = larger_budget(plan.budget, reply.usage.output, most);
         let grows = budget > plan.budget.unwrap_or(0);
         // If the budget cannot grow, or the model is small, the schema itself is narrowed to
         // shorter answers.

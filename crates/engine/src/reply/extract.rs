@@ -2,7 +2,7 @@
 
 use slipform_extract::{Options, Outcome};
 use slipform_schema::Violations;
-use slipform_types::{BackendInfo, Protocol, RunErrorType, StopReason, Strategy, StructuredOutput};
+use slipform_types::{BackendInfo, Protocol, Reply, RunErrorType, StopReason, Strategy, StructuredOutput};
 
 use super::accept::Stop;
 use super::action::{direct_result, judge_last_action, relocate_to_result};
@@ -13,6 +13,9 @@ use crate::contract::CompiledContract;
 use crate::envelope;
 use crate::prompt::RetryReason;
 use crate::usage::UsageLog;
+
+/// The violation of a reply that was cut off.
+pub(super) const CUT_OFF: &str = "$: the response was cut off by the token limit";
 
 /// Extracts the content of an answer.
 pub(super) fn extract(
@@ -55,8 +58,41 @@ fn value_in_reply(
             };
             Err(Stop::Truncated { candidate, repairs })
         }
-        verdict => Err(Stop::Rejected(no_value(&verdict, contract.tool, usage))),
+        verdict => Err(Stop::Rejected(no_value(&verdict, &contract.tool.name, usage))),
     }
+}
+
+/// Reads the text of a reply in a client's conversation without a contract. The client gets an empty text as it is, and a
+/// truncated one with its reason: it may have read the beginning already.
+pub(super) fn client_text(answered: &ModelReply, backend: Option<&BackendInfo>) -> Result<Content, Stop> {
+    let reply = &answered.reply;
+    if let Some(message) = refusal(&reply.stop) {
+        return Err(Stop::refused(message));
+    }
+    if reply.stop == StopReason::Length {
+        let message = "Output was cut off by the token limit".to_owned();
+        let errors = vec![CUT_OFF.to_owned()];
+        return Err(Stop::Failed { kind: RunErrorType::OutputTruncated, message, errors });
+    }
+    if reply.text.trim().is_empty() && !reply.tool_calls.is_empty() {
+        let errors = vec!["$: no tool may be called; answer with text".to_owned()];
+        let message = "The model called a tool although it may not";
+        return Err(Stop::TextRejected(Rejection::unmet(RetryReason::NoAnswer, errors, message)));
+    }
+    match written_text(reply, backend) {
+        Ok(text) => Ok(Content::Text(text)),
+        Err(error) => {
+            let errors = vec![format!("$: {error}")];
+            let rejection = Rejection::unmet(RetryReason::NoAnswer, errors, "The model gave no answer");
+            Err(Stop::TextRejected(rejection))
+        }
+    }
+}
+
+/// Returns the text of a reply, without the form that some servers force on every reply.
+fn written_text(reply: &Reply, backend: Option<&BackendInfo>) -> Result<String, String> {
+    let is_forced = backend.is_some_and(|backend| backend.structured_output == StructuredOutput::Universal);
+    if is_forced { message_text(&reply.text) } else { Ok(reply.text.clone()) }
 }
 
 /// Reads the text of a reply to a run without a contract: any complete text is accepted.
@@ -68,9 +104,7 @@ fn text_in_reply(answered: &ModelReply, backend: Option<&BackendInfo>) -> Result
     if reply.stop == StopReason::Length {
         return Err(Stop::Truncated { candidate: None, repairs: Vec::new() });
     }
-    let is_forced = backend.is_some_and(|backend| backend.structured_output == StructuredOutput::Universal);
-    let answer = if is_forced { message_text(&reply.text) } else { Ok(reply.text.clone()) };
-    let (kind, reason) = match answer {
+    let (kind, reason) = match written_text(reply, backend) {
         Ok(text) if !text.trim().is_empty() => return Ok(Content::Text(text)),
         Ok(_) => (RunErrorType::EmptyReply, "it was empty".to_owned()),
         Err(error) => (RunErrorType::OutputSchemaValidationFailed, error),
@@ -94,7 +128,7 @@ fn value_in_action(
     }
     match verdict {
         Verdict::Value(reading) => Ok(Content::Value(reading)),
-        verdict => Err(Stop::Rejected(no_value(&verdict, contract.tool, usage))),
+        verdict => Err(Stop::Rejected(no_value(&verdict, &contract.tool.name, usage))),
     }
 }
 

@@ -147,13 +147,20 @@ pub(crate) fn refusal(stop: &StopReason) -> Option<String> {
 }
 
 /// Judges the submissions of a reply. The first acceptable one wins; otherwise the last one is
-/// corrected.
+/// corrected. Where all calls count, the first one that is not acceptable is corrected.
 fn judge_submission(contract: &CompiledContract, context: &JudgeContext<'_>, reply: &Reply) -> Verdict {
-    let calls: Vec<_> = reply.tool_calls.iter().filter(|call| call.name == contract.tool).collect();
-    let mut last = Verdict::NotSubmitted;
+    let calls: Vec<_> = reply.tool_calls.iter().filter(|call| call.name == *contract.tool.name).collect();
+    let (mut first, mut last) = (None, Verdict::NotSubmitted);
     for call in &calls {
         let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
         last = judge_text(contract, context, arguments);
+        if contract.tool.takes_all_calls {
+            if !last.is_acceptable(contract) {
+                return last;
+            }
+            first.get_or_insert(last.clone());
+            continue;
+        }
         if calls.len() > 1
             && let Some(reading) = last.acceptable_mut(contract)
         {
@@ -161,7 +168,7 @@ fn judge_submission(contract: &CompiledContract, context: &JudgeContext<'_>, rep
             return last;
         }
     }
-    last
+    first.unwrap_or(last)
 }
 
 /// Judges the text of a reply that does not call the tool. A result in it is accepted where text counts. An attempt
@@ -252,12 +259,7 @@ fn without_nulls(
     }
     let removed = restore(schema.source(), &mut value);
     let violations = if removed.is_empty() { violations } else { schema.violations(&value) };
-    repairs.extend(removed.into_iter().map(|pointer| Repair {
-        kind: "null_omitted".to_owned(),
-        pointer,
-        from: Value::Null,
-        to: Value::Null,
-    }));
+    repairs.extend(removed.into_iter().map(omitted_null));
     Verdict::Value(Reading { violations, ..Reading::valid(value, repairs) })
 }
 
@@ -400,7 +402,7 @@ fn partial_value(
     context: &JudgeContext<'_>,
     reply: &Reply,
 ) -> Option<(Value, Vec<Repair>)> {
-    let text = match reply.tool_calls.iter().rfind(|call| call.name == contract.tool) {
+    let text = match reply.tool_calls.iter().rfind(|call| call.name == *contract.tool.name) {
         Some(call) => &call.arguments,
         None => &reply.text,
     };
@@ -428,6 +430,16 @@ fn partial_value(
         return None;
     }
     Some((extraction.value, kept.into_iter().map(repair).collect()))
+}
+
+/// Returns the repair that removed a null at a pointer.
+pub(crate) fn omitted_null(pointer: String) -> Repair {
+    Repair { kind: "null_omitted".to_owned(), pointer, from: Value::Null, to: Value::Null }
+}
+
+/// Returns a repair of a value as a repair of the document that has it at a pointer.
+pub(crate) fn relocate(repair: Repair, above: &str) -> Repair {
+    Repair { pointer: format!("{above}{}", repair.pointer), ..repair }
 }
 
 pub(crate) fn repair(repair: slipform_extract::Repair) -> Repair {

@@ -71,6 +71,9 @@ struct Message<'a> {
     refusal: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     tool_calls: Option<Vec<CallDelta<'a>>>,
+    /// The call of servers that know no `tool_calls`.
+    #[serde(borrow, default)]
+    function_call: Option<FunctionDelta<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -93,10 +96,15 @@ struct FunctionDelta<'a> {
 
 #[derive(Deserialize)]
 struct Counts {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     prompt_tokens: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     completion_tokens: Option<u64>,
+}
+
+/// Deserializes a number of tokens. One that makes no sense counts as missing, because the answer is worth more.
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Value::deserialize(deserializer).map(|value| value.as_u64())
 }
 
 /// Deserializes a text: a string, null, or a list of parts, of which those with a `text` are joined.
@@ -195,7 +203,13 @@ impl Chat {
         if let Some(refusal) = message.refusal {
             self.refusal.push_str(&refusal);
         }
-        for call in message.tool_calls.unwrap_or_default() {
+        let calls = message.tool_calls.unwrap_or_default();
+        let single = message.function_call.filter(|_| calls.is_empty()).map(|function| CallDelta {
+            index: Some(0),
+            id: None,
+            function: Some(function),
+        });
+        for call in calls.into_iter().chain(single) {
             self.add_call(call, is_complete)?;
         }
         Ok(())

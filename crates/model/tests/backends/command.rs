@@ -49,7 +49,7 @@ async fn check_document(invocation: Option<&Invocation>, expect: Expect) {
         ..Request::default()
     };
     let backend = connect(&config(&["cat"]), &environment).unwrap();
-    let reply = backend.call(Call { request: &request, invocation, watch: &() }).await.unwrap();
+    let reply = backend.call(Call { invocation, ..Call::new(&request) }).await.unwrap();
     let document: Value = serde_json::from_str(&reply.text).unwrap();
     expect.assert_eq(&format!("{document:#}"));
 }
@@ -65,7 +65,7 @@ async fn first_call_sends_mode_start_with_parameters() {
           "session_id": "ses_1",
           "parameters": {
             "wall": "north",
-            "prompt": "As JSON."
+            "prompt": "Paint the wall.\n\nAs JSON."
           },
           "project_dir": "/srv/project",
           "agent_name": "painter",
@@ -131,7 +131,7 @@ async fn call_outside_a_run_sends_the_prompt() {
           "mode": "start",
           "session_id": "",
           "parameters": {
-            "prompt": "As JSON."
+            "prompt": "Paint the wall.\n\nAs JSON."
           },
           "project_dir": "",
           "agent_name": "",

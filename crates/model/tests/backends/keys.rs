@@ -81,6 +81,10 @@ impl Watch for RecordingWatch {
     fn text(&self, piece: &str) {
         self.0.lock().unwrap().push_str(piece);
     }
+
+    fn arguments(&self, piece: &str) {
+        self.0.lock().unwrap().push_str(piece);
+    }
 }
 
 #[tokio::test]

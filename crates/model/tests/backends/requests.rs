@@ -4,7 +4,9 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 use slipform_model::{BackendConfig, Call, connect};
 use slipform_testkit::{ScriptedServer, Step};
-use slipform_types::{BackendKind, Format, Message, Request, Tool, ToolCall, ToolChoice};
+use slipform_types::{
+    BackendKind, Format, Message, Part, Request, Role, Sampling, Tool, ToolCall, ToolChoice,
+};
 
 use crate::support::{config, question};
 
@@ -65,8 +67,10 @@ fn full_request() -> Request {
         tool_choice: ToolChoice::Named("paint".to_owned()),
         format: Format::JsonSchema { name: "paint".to_owned(), schema: colours(), strict: true },
         max_tokens: Some(77),
-        temperature: Some(0.5),
-        seed: Some(7),
+        has_no_budget: false,
+        is_whole: false,
+        parallel_tool_calls: None,
+        sampling: Sampling { temperature: Some(0.5), seed: Some(7), ..Sampling::default() },
         schema_hint: None,
     }
 }
@@ -108,7 +112,7 @@ async fn completions_request_is_one_prompt() {
         max_tokens: 77
         temperature: 0.5
         seed: 7
-        prompt: "You know paint.\n\n### User:\nLook.\n\nTwice.\n\n### Assistant:\n\n\n### User:\nbright\n\n### User:\nfailed\n\n### User:\nAnd now?\n\n### Assistant:\nGreen.\n\n### User:\nAs JSON.\n\n### Assistant:\n"
+        prompt: "You know paint.\n\n### User:\nLook.\n\nTwice.\n\n### Assistant:\n\n(called look with {\"colour\":\"red\"})\n(called look with not json)\n\n### User:\nbright\n\n### User:\nfailed\n\n### User:\nAnd now?\n\n### Assistant:\nGreen.\n\n### User:\nAs JSON.\n\n### Assistant:\n"
         stop[]: "\n### User:"
         stream: true
         stream_options: {"include_usage":true}
@@ -264,4 +268,95 @@ async fn configured_budget_that_the_server_rejects_is_an_error() {
     let config = BackendConfig { max_tokens: Some(9), ..config(&server, BackendKind::OpenAi) };
     crate::support::ask(crate::support::open(&config).as_ref()).await.unwrap_err();
     assert_eq!(server.requests().len(), 1);
+}
+
+/// Returns the request of a chat client: images, instructions inside the conversation and every sampling parameter.
+fn client_request() -> Request {
+    let parts = vec![
+        Part::Text { text: "What is this?".to_owned() },
+        Part::Image { url: "data:image/png;base64,AAAA".to_owned(), detail: Some("low".to_owned()) },
+        Part::Image { url: "https://example.com/a.png".to_owned(), detail: None },
+    ];
+    Request {
+        messages: vec![
+            Message { parts, ..Message::user("What is this?") },
+            Message::assistant("A cat.", Vec::new()),
+            Message::of(Role::System, "Be brief."),
+            Message::user("Sure?"),
+        ],
+        tools: vec![Tool {
+            name: "look".to_owned(),
+            description: "Looks.".to_owned(),
+            parameters: colours(),
+            strict: false,
+        }],
+        parallel_tool_calls: Some(false),
+        sampling: Sampling {
+            temperature: Some(0.5),
+            top_p: Some(0.9),
+            frequency_penalty: Some(0.1),
+            presence_penalty: Some(0.2),
+            seed: Some(7),
+            stop: vec!["END".to_owned()],
+            reasoning_effort: Some("low".into()),
+            ..Sampling::default()
+        },
+        ..Request::default()
+    }
+}
+
+#[tokio::test]
+async fn openai_request_has_images_and_sampling_parameters() {
+    check(BackendKind::OpenAi, &client_request(), |_| {}, expect![[r#"
+        POST /v1/chat/completions
+        authorization: Bearer sk-1234567890
+        content-type: application/json
+        model: "m"
+        temperature: 0.5
+        top_p: 0.9
+        frequency_penalty: 0.1
+        presence_penalty: 0.2
+        seed: 7
+        stop[]: "END"
+        reasoning_effort: "low"
+        messages[]: {"role":"user","content":[{"type":"text","text":"What is this?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA","detail":"low"}},{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}
+        messages[]: {"role":"assistant","content":"A cat."}
+        messages[]: {"role":"system","content":"Be brief."}
+        messages[]: {"role":"user","content":"Sure?"}
+        tools[]: {"type":"function","function":{"name":"look","description":"Looks.","parameters":{"type":"object","properties":{"colour":{"type":"string"}}}}}
+        parallel_tool_calls: false
+        max_tokens: 8192
+        stream: true
+        stream_options: {"include_usage":true}
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn anthropic_request_has_images_and_stop_sequences() {
+    check(BackendKind::Anthropic, &client_request(), |_| {}, expect![[r#"
+        POST /v1/messages
+        x-api-key: sk-1234567890
+        anthropic-version: 2023-06-01
+        content-type: application/json
+        model: "m"
+        max_tokens: 4096
+        stream: true
+        temperature: 0.5
+        top_p: 0.9
+        stop_sequences[]: "END"
+        messages[]: {"role":"user","content":[{"type":"text","text":"What is this?"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}]}
+        messages[]: {"role":"assistant","content":[{"type":"text","text":"A cat."}]}
+        messages[]: {"role":"user","content":"Be brief."}
+        messages[]: {"role":"user","content":"Sure?"}
+        tools[]: {"name":"look","description":"Looks.","input_schema":{"type":"object","properties":{"colour":{"type":"string"}}}}
+        tool_choice: {"type":"auto","disable_parallel_tool_use":true}
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn backend_without_images_refuses_them() {
+    let server = ScriptedServer::start([Step::text("never asked")]);
+    let backend = connect(&config(&server, BackendKind::Completions), &|_| None).unwrap();
+    let refused = backend.call(Call::new(&client_request())).await.unwrap_err().to_string();
+    assert!(refused.contains("take no images; send text, or name another backend"), "{refused}");
 }

@@ -124,7 +124,7 @@ async fn wait_after(step: Step) -> Duration {
     let backend = open(&config(&server, OpenAi));
     let (request, waits) = (question(), Waits::default());
     tokio::select! {
-        outcome = backend.call(Call { request: &request, invocation: None, watch: &waits }) => {
+        outcome = backend.call(Call { watch: &waits, ..Call::new(&request) }) => {
             panic!("did not wait: {outcome:?}")
         }
         () = waits.first.notified() => {}
@@ -206,7 +206,7 @@ async fn stopped_server_is_retried_and_unreachable() {
     drop(server);
     let waits = Waits::default();
     let request = question();
-    let call = Call { request: &request, invocation: None, watch: &waits };
+    let call = Call { watch: &waits, ..Call::new(&request) };
     let error = open(&config).call(call).await.unwrap_err();
     assert!(
         matches!(&error, Error::Unreachable { url, .. } if url.starts_with("http://127.0.0.1:")),

@@ -17,6 +17,7 @@ fn completed(outcome: Outcome) -> Success {
     match outcome {
         Outcome::Completed(success) => *success,
         Outcome::Failed(failure) => panic!("the run failed: {}", failure.error.message),
+        Outcome::ToolCalls(ended) => panic!("the run ended with calls: {:?}", ended.calls),
     }
 }
 
@@ -24,6 +25,7 @@ fn failed(outcome: Outcome) -> Failure {
     match outcome {
         Outcome::Failed(failure) => *failure,
         Outcome::Completed(success) => panic!("the run completed: {:?}", success.result_data),
+        Outcome::ToolCalls(ended) => panic!("the run ended with calls: {:?}", ended.calls),
     }
 }
 
@@ -239,8 +241,7 @@ async fn run_on_failing_server(step: Step) -> (slipform_types::RunError, usize) 
     config.model = Some("m".to_owned());
     (config.retries, config.retry_base_seconds, config.timeout_seconds) = (2, 0.0, 0.2);
     let backend = connect(&config, &|_| None).unwrap();
-    let tier =
-        TierBackend { tier: "default".to_owned(), backend: config.info(Capabilities::default(), None) };
+    let tier = TierBackend::new("default", config.info(Capabilities::default(), None));
     let ladder = vec![LadderRung { tier, backend }];
     let failure = failed(run(&test_run(&agent(json!({})), "How old?", json!({}), ladder)).await);
     (failure.error, server.requests().len())

@@ -118,6 +118,7 @@ async fn run(row: &Row, texts: Vec<String>, retries: usize) -> bool {
             assert_eq!(schema.violations(data).lines(), [""; 0], "{}", row.id);
             true
         }
+        Outcome::ToolCalls(ended) => panic!("the run ended with calls: {:?}", ended.calls),
         Outcome::Failed(failure) => {
             assert_eq!(failure.error.calls as usize, retries + 1, "{}", row.id);
             assert_eq!(failure.salvage.replies.len(), retries + 1, "{}", row.id);

@@ -34,6 +34,7 @@ async fn failure(context: &TestRun) -> slipform_types::Failure {
     match run(context).await {
         Outcome::Failed(failure) => *failure,
         Outcome::Completed(success) => panic!("the run completed: {:?}", success.result_data),
+        Outcome::ToolCalls(ended) => panic!("the run ended with calls: {:?}", ended.calls),
     }
 }
 

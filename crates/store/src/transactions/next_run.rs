@@ -114,6 +114,7 @@ async fn start_callback_run(
         parameters: json!({"prompt": input}),
         input,
         overrides,
+        conversation: None,
     };
     let new = NewRun {
         run_id: random_run_id()?,

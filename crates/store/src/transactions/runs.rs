@@ -40,8 +40,8 @@ macro_rules! select_runs {
 }
 
 /// Selects a page of runs without their contracts and texts. `$1` is the cursor, `$2` the limit, and `$3` to
-/// `$12` are session, agent, status, parent, owner, backend, type of error, verdict and the limits of the time of
-/// submission; NULL disables a filter.
+/// `$13` are session, agent, status, parent, owner, backend, type of error, verdict, the limits of the time of
+/// submission and the idempotency key; NULL disables a filter.
 macro_rules! page_of_runs {
     ($condition:literal) => {
         select_runs!(
@@ -55,6 +55,7 @@ macro_rules! page_of_runs {
               AND ($5 IS NULL OR r.status = $5) AND ($6 IS NULL OR r.parent_run_id = $6)
               AND ($7 IS NULL OR r.session_id IN (SELECT s.session_id FROM sessions s WHERE s.created_by = $7))
               AND ($8 IS NULL OR r.backend = $8) AND ($9 IS NULL OR r.error_type = $9)
+              AND ($13 IS NULL OR r.run_id = (SELECT i.run_id FROM idempotency i WHERE i.key = $13))
               AND ($11 IS NULL OR r.created_at >= $11) AND ($12 IS NULL OR r.created_at < $12)
               ORDER BY r.number DESC LIMIT $2"
         )
@@ -79,16 +80,17 @@ pub(crate) async fn list(tx: &mut Tx, filter: &RunFilter, page: &Page) -> Result
     let agent = filter.agent_name.as_deref();
     let status = filter.status.map(RunStatus::name);
     // Names the most selective index; the optional conditions alone would make the database scan the table.
-    let sql = match (parent, session, filter.error_type, status, agent) {
-        (Some(_), ..) => page_of_runs!("r.parent_run_id = $6"),
-        (None, Some(_), ..) => page_of_runs!("r.session_id = $3"),
-        (None, None, Some(_), ..) => page_of_runs!("r.error_type = $9"),
-        (None, None, None, Some(_), _) => page_of_runs!("r.status = $5"),
-        (None, None, None, None, Some(_)) => page_of_runs!("r.agent_name = $4"),
-        (None, None, None, None, None) => page_of_runs!("1 = 1"),
+    let sql = match (&filter.idempotency_key, parent, session, filter.error_type, status, agent) {
+        (Some(_), ..) => page_of_runs!("r.run_id = (SELECT i.run_id FROM idempotency i WHERE i.key = $13)"),
+        (None, Some(_), ..) => page_of_runs!("r.parent_run_id = $6"),
+        (None, None, Some(_), ..) => page_of_runs!("r.session_id = $3"),
+        (None, None, None, Some(_), ..) => page_of_runs!("r.error_type = $9"),
+        (None, None, None, None, Some(_), _) => page_of_runs!("r.status = $5"),
+        (None, None, None, None, None, Some(_)) => page_of_runs!("r.agent_name = $4"),
+        (None, None, None, None, None, None) => page_of_runs!("1 = 1"),
     };
     let (before, limit) = bounds(page);
-    let params: [Param<'_>; 12] = [
+    let params: [Param<'_>; 13] = [
         before.into(),
         (limit + 1).into(),
         session.into(),
@@ -101,6 +103,7 @@ pub(crate) async fn list(tx: &mut Tx, filter: &RunFilter, page: &Page) -> Result
         filter.verdict.map(RunVerdict::name).into(),
         filter.created_after.into(),
         filter.created_before.into(),
+        filter.idempotency_key.as_deref().into(),
     ];
     let rows = tx.query(sql, &params).await?;
     let found = rows.into_iter().map(record).collect::<Result<Vec<_>, _>>()?;

@@ -5,21 +5,37 @@ use crate::error::Error;
 use crate::record::{AgentStats, FailedValidation, IntervalStats, Millis, StatsFilter};
 use crate::tx::{Param, Row, Tx};
 
+/// The ended runs, and the requests of the gateway in their form. `sender` is the API token of a request.
+macro_rules! ended_runs {
+    () => {
+        "(SELECT agent_name, backend, model, status, retry_count, is_reported_error, missing_submits, escalations,
+                input_tokens, output_tokens, started_at, finished_at, session_id, CAST(NULL AS TEXT) AS sender
+            FROM runs WHERE finished_at IS NOT NULL
+            UNION ALL
+            SELECT '(gateway)', backend, model, status, retry_count, 0, 0, escalations, input_tokens, output_tokens,
+                started_at, finished_at, CAST(NULL AS TEXT), created_by
+            FROM gateway_requests) AS ended_runs"
+    };
+}
+
 /// Statistics per agent, backend and model. `$1` is an agent name and `$2` a timestamp, `$3` the
 /// API token that the sessions belong to, `$4` a timestamp; NULL disables a filter.
 ///
 /// Percentiles use the nearest rank: the shortest duration that at least that share of runs does not exceed.
 /// Runs that ended without a claim have no duration and sort last.
-const STATS: &str = "WITH ended AS (
+const STATS: &str = concat!(
+    "WITH ended AS (
         SELECT agent_name, backend, model, retry_count,
             CASE WHEN status = 'completed' THEN 1 - COALESCE(is_reported_error, 0) ELSE 0 END AS has_result,
             CASE WHEN status = 'completed' THEN COALESCE(is_reported_error, 0) ELSE 0 END AS is_reported_error, COALESCE(missing_submits, 0) AS missing_submits,
             COALESCE(escalations, 0) AS escalations,
             COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0) AS tokens, finished_at - started_at AS duration
-        FROM runs
-        WHERE finished_at IS NOT NULL AND ($1 IS NULL OR agent_name = $1) AND ($2 IS NULL OR finished_at >= $2)
+        FROM ",
+    ended_runs!(),
+    " WHERE ($1 IS NULL OR agent_name = $1) AND ($2 IS NULL OR finished_at >= $2)
             AND ($4 IS NULL OR finished_at < $4)
-            AND ($3 IS NULL OR session_id IN (SELECT s.session_id FROM sessions s WHERE s.created_by = $3))
+            AND ($3 IS NULL OR sender = $3
+                OR session_id IN (SELECT s.session_id FROM sessions s WHERE s.created_by = $3))
      ), ranked AS (
         SELECT ended.*, count(duration) OVER (PARTITION BY agent_name, backend, model) AS measured,
             row_number() OVER (PARTITION BY agent_name, backend, model ORDER BY duration NULLS LAST) AS place
@@ -33,7 +49,8 @@ const STATS: &str = "WITH ended AS (
         min(CASE WHEN place = (measured * 50 + 99) / 100 THEN duration END),
         min(CASE WHEN place = (measured * 95 + 99) / 100 THEN duration END)
      FROM ranked GROUP BY agent_name, backend, model
-     ORDER BY agent_name, backend NULLS FIRST, model NULLS FIRST";
+     ORDER BY agent_name, backend NULLS FIRST, model NULLS FIRST"
+);
 
 /// Returns statistics per agent, backend and model.
 pub(crate) async fn agent_stats(tx: &mut Tx, filter: &StatsFilter) -> Result<Vec<AgentStats>, Error> {
@@ -57,16 +74,20 @@ pub(crate) async fn now(tx: &mut Tx) -> Result<Millis, Error> {
 }
 
 /// Figures per interval of `$5` milliseconds. The other parameters are those of [`STATS`]; both timestamps are set.
-const TIMELINE: &str = "SELECT finished_at / $5 * $5, count(*),
+const TIMELINE: &str = concat!(
+    "SELECT finished_at / $5 * $5, count(*),
         CAST(sum(CASE WHEN status = 'completed' THEN 1 - COALESCE(is_reported_error, 0) ELSE 0 END) AS BIGINT),
         CAST(sum(CASE WHEN status = 'failed' THEN 1 ELSE 0 END) AS BIGINT),
         CAST(sum(CASE WHEN status = 'completed' AND COALESCE(is_reported_error, 0) = 0 AND retry_count = 0
             AND COALESCE(escalations, 0) = 0 THEN 1 ELSE 0 END) AS BIGINT),
         CAST(sum(retry_count) AS BIGINT), CAST(sum(COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0)) AS BIGINT)
-     FROM runs
-     WHERE finished_at >= $2 AND finished_at < $4 AND ($1 IS NULL OR agent_name = $1)
-        AND ($3 IS NULL OR session_id IN (SELECT s.session_id FROM sessions s WHERE s.created_by = $3))
-     GROUP BY 1 ORDER BY 1";
+     FROM ",
+    ended_runs!(),
+    " WHERE finished_at >= $2 AND finished_at < $4 AND ($1 IS NULL OR agent_name = $1)
+        AND ($3 IS NULL OR sender = $3
+            OR session_id IN (SELECT s.session_id FROM sessions s WHERE s.created_by = $3))
+     GROUP BY 1 ORDER BY 1"
+);
 
 /// Returns figures per interval, oldest first, without intervals in which no run ended.
 pub(crate) async fn timeline(

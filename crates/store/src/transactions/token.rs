@@ -8,8 +8,9 @@ use crate::tx::{Row, Tx};
 pub(crate) async fn add(tx: &mut Tx, token: &TokenRecord, lifetime_ms: Option<Millis>) -> Result<(), Error> {
     let agents = token.agents.as_ref().map(to_json).transpose()?;
     tx.execute(
-        "INSERT INTO tokens (token_id, name, scope, hash, agents, reads_all, expires_at, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, {now} + $7, {now})",
+        "INSERT INTO tokens (token_id, name, scope, hash, agents, reads_all, expires_at, created_at,
+            requests_per_minute, tokens_per_minute)
+         VALUES ($1, $2, $3, $4, $5, $6, {now} + $7, {now}, $8, $9)",
         &[
             (&token.token_id).into(),
             (&token.name).into(),
@@ -18,6 +19,8 @@ pub(crate) async fn add(tx: &mut Tx, token: &TokenRecord, lifetime_ms: Option<Mi
             agents.as_deref().into(),
             i64::from(token.reads_all).into(),
             lifetime_ms.into(),
+            token.requests_per_minute.map(i64::from).into(),
+            token.tokens_per_minute.map(i64::from).into(),
         ],
     )
     .await?;
@@ -28,7 +31,8 @@ pub(crate) async fn all(tx: &mut Tx) -> Result<Vec<TokenRecord>, Error> {
     let rows = tx
         .query(
             "SELECT token_id, name, scope, hash, agents, reads_all, created_at, expires_at,
-                CASE WHEN expires_at <= {now} THEN CAST(1 AS BIGINT) ELSE 0 END
+                CASE WHEN expires_at <= {now} THEN CAST(1 AS BIGINT) ELSE 0 END,
+                requests_per_minute, tokens_per_minute
              FROM tokens ORDER BY number",
             &[],
         )
@@ -51,5 +55,7 @@ fn record(mut row: Row) -> Result<TokenRecord, Error> {
         created_at: row.integer()?,
         expires_at: row.optional_integer()?,
         is_expired: row.flag()?,
+        requests_per_minute: row.optional_integer()?.and_then(|limit| u32::try_from(limit).ok()),
+        tokens_per_minute: row.optional_integer()?.and_then(|limit| u32::try_from(limit).ok()),
     })
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use slipform_store::{Append, Fence, Position, Store, StoredEvent};
+use slipform_store::{Append, Claimed, Fence, Position, Store, StoredEvent};
 use slipform_testkit::wait_until_async;
 use slipform_types::{ExecutionMode, SessionId};
 
@@ -63,14 +63,7 @@ pub(crate) async fn concurrent_writers_lose_no_event(test: &Fixture) {
             let store = test.store.clone();
             tokio::spawn(async move {
                 let submitted = store.submit(task("writer")).await.unwrap().unwrap();
-                let request = slipform_store::ClaimRequest {
-                    runner_id: "runner".to_owned(),
-                    slots: 1,
-                    lease_ms: LONG,
-                    only_pinned: false,
-                    token: fresh_token(),
-                };
-                let claimed = store.claim(request).await.unwrap().remove(0);
+                let claimed = claim_one(&store).await;
                 for number in 1..=20 {
                     let fence = claimed.fence.clone();
                     let append =
@@ -94,6 +87,25 @@ pub(crate) async fn concurrent_writers_lose_no_event(test: &Fixture) {
     .await;
     let distinct: HashSet<_> = seen.iter().map(|event| (event.session_id.clone(), event.seq)).collect();
     assert_eq!((seen.len(), distinct.len()), (8 * 21, 8 * 21));
+}
+
+/// Claims a run. A claim passes over the runs that concurrent claims have locked, and does not see those that were
+/// submitted after it began, so it can return none although each writer has submitted one.
+async fn claim_one(store: &Store) -> Claimed {
+    for _ in 0..1_000 {
+        let request = slipform_store::ClaimRequest {
+            runner_id: "runner".to_owned(),
+            slots: 1,
+            lease_ms: LONG,
+            only_pinned: false,
+            token: fresh_token(),
+        };
+        if let Some(claimed) = store.claim(request).await.unwrap().pop() {
+            return claimed;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("no run was claimed");
 }
 
 pub(crate) async fn session_events_stay_in_order_across_transactions(test: &Fixture) {

@@ -13,6 +13,7 @@ mod clock;
 mod delegation;
 mod events;
 mod finish;
+mod gateway;
 mod interleaving;
 mod listing;
 mod migration;
@@ -71,6 +72,10 @@ slipform_testkit::on_each_database!(crate::support::Fixture, [sqlite, memory, po
         repeated_finish_has_no_effect
         finish_without_run_completed_is_refused
         write_to_ended_run_is_refused;
+    gateway:
+        requests_are_listed_newest_first_and_filtered
+        requests_count_in_statistics_of_their_sender
+        old_requests_are_deleted_by_age_and_by_count;
     park:
         parked_run_is_queued_when_child_ends
         parking_after_child_ended_delivers_results

@@ -161,6 +161,8 @@ pub(crate) async fn tokens_are_stored_and_revoked(test: &Fixture) {
         created_at: 0,
         expires_at: None,
         is_expired: false,
+        requests_per_minute: (id == "a").then_some(60),
+        tokens_per_minute: (id == "z").then_some(u32::MAX),
     };
     let lifetime = |id: &str| match id {
         "z" => None,

@@ -193,6 +193,7 @@ pub(crate) fn start(agent: &str, run_type: RunType) -> EventBody {
         parameters: json!({"prompt": "Do it."}),
         input: "Do it.".to_owned(),
         overrides: RunOverrides::default(),
+        conversation: None,
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) struct Expect {
     status: String,
     result_data: Option<Value>,
     result_text: Option<String>,
+    /// The calls of the client's tools, each as `[name, arguments]`.
+    tool_calls: Option<Vec<(String, Value)>>,
     error: Option<Value>,
     receipt: Option<Value>,
     salvage: Option<Value>,
@@ -71,6 +73,18 @@ pub(crate) fn check_invariants(case: &Case, record: &RunRecord) -> Result<(), St
                 other => return Err(format!("data and text exclude each other: {other:?}")),
             }
             &success.receipt
+        }
+        Outcome::ToolCalls(ended) => {
+            let tools = case.conversation.as_ref().map(|it| it.client_tools.as_slice()).unwrap_or_default();
+            for call in &ended.calls {
+                let tool = tools.iter().find(|tool| tool.name == call.name).ok_or("a call of no tool")?;
+                let schema = Schema::compile(&tool.parameters).map_err(|error| error.to_string())?;
+                let arguments: Value =
+                    serde_json::from_str(&call.arguments).map_err(|error| error.to_string())?;
+                let violations = schema.violations(&arguments).lines();
+                check_equal("violations of arguments", &json!([]), &json!(violations))?;
+            }
+            &ended.receipt
         }
         Outcome::Failed(failure) => {
             // The output of a program is kept like a reply.
@@ -198,6 +212,7 @@ pub(crate) fn check_expectations(expect: &Expect, record: &RunRecord) -> Result<
     let status = json!(State::status(&record.outcome));
     let given = match &record.outcome {
         Outcome::Completed(success) => json!(success),
+        Outcome::ToolCalls(ended) => json!(ended),
         Outcome::Failed(failure) => json!(failure),
     };
     check_equal("status", &json!(expect.status), &status)
@@ -211,6 +226,12 @@ pub(crate) fn check_expectations(expect: &Expect, record: &RunRecord) -> Result<
         if let Some(expected) = expected {
             check_members(what, expected, &given[what])?;
         }
+    }
+    if let Some(expected) = &expect.tool_calls {
+        let Outcome::ToolCalls(ended) = &record.outcome else { return Err(format!("no calls: {given}")) };
+        let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+        let calls = ended.calls.iter().map(|call| (call.name.clone(), read(&call.arguments)));
+        check_equal("tool_calls", &json!(expected), &json!(calls.collect::<Vec<_>>()))?;
     }
     if let Some(data) = &expect.result_data {
         check_equal("result_data", data, &given["result_data"])?;

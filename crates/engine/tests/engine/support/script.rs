@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use slipform_engine::{Action, ModelCall, State, next};
 use slipform_schema::shipped;
 use slipform_types::{
-    Blueprint, CallError, Contract, ContractOptions, ContractSource, EventBody, OptionsPatch, Outcome, Reply,
-    Role, RunOverrides, RunStatus, RunType, TierBackend,
+    Blueprint, CallError, Contract, ContractOptions, ContractSource, Conversation, EventBody, OptionsPatch,
+    Outcome, Reply, Role, RunOverrides, RunStatus, RunType, TierBackend,
 };
 
 use crate::support::expect::Expect;
@@ -34,6 +34,10 @@ pub(crate) struct Case {
     #[serde(default)]
     input: String,
     pub(crate) contract: Option<ContractCase>,
+    /// The conversation of a client that keeps it and executes its tools.
+    pub(crate) conversation: Option<Conversation>,
+    #[serde(default)]
+    overrides: RunOverrides,
     #[serde(default)]
     ladder: Vec<Value>,
     /// The available tools: a name, or members of a definition.
@@ -168,6 +172,12 @@ fn ending(outcome: &Outcome, has_result: bool) -> EventBody {
             salvage: None,
             receipt: None,
         },
+        Outcome::ToolCalls(ended) => EventBody::RunCompleted {
+            status: RunStatus::Completed,
+            error: None,
+            salvage: None,
+            receipt: Some(Box::new(ended.receipt.clone())),
+        },
         Outcome::Failed(failure) => EventBody::RunCompleted {
             status: State::status(outcome),
             error: Some(Box::new(failure.error.clone())),
@@ -194,7 +204,8 @@ fn start(case: &Case) -> Result<EventBody, String> {
         contract: contract.map(std::sync::Arc::new),
         parameters: json!({"prompt": case.input}),
         input: if case.input.is_empty() { "The question".to_owned() } else { case.input.clone() },
-        overrides: RunOverrides::default(),
+        overrides: case.overrides.clone(),
+        conversation: case.conversation.clone().map(std::sync::Arc::new),
     })
 }
 

@@ -64,6 +64,7 @@ impl TestRun {
                 parameters: self.parameters.clone(),
                 input: self.input.clone(),
                 overrides: RunOverrides::default(),
+                conversation: None,
             };
             journal.submit(&self.session_id, &self.run_id, start);
         }
@@ -151,6 +152,6 @@ pub(crate) fn rung(
     config.structured_output = asked;
     config.retries = 0;
     let backend = connect(&config, &|_| None).unwrap();
-    let tier = TierBackend { tier: tier.to_owned(), backend: config.info(Capabilities::default(), None) };
+    let tier = TierBackend::new(tier, config.info(Capabilities::default(), None));
     LadderRung { tier, backend }
 }

@@ -91,6 +91,7 @@ impl FakeApi {
             parameters: json!({"prompt": input}),
             input,
             overrides: RunOverrides::default(),
+            conversation: None,
         };
         self.state().runs.insert(run(number), FakeRun::default());
         self.write(&run(number), vec![body]);

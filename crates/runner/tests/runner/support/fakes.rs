@@ -149,6 +149,6 @@ pub(crate) fn command_rung(tier: &str, command: &[&str]) -> LadderRung {
     config.command = command.iter().map(|&word| word.to_owned()).collect();
     config.retries = 0;
     let backend = connect(&config, &|name| std::env::var(name).ok()).unwrap();
-    let tier = TierBackend { tier: tier.to_owned(), backend: config.info(Capabilities::default(), None) };
+    let tier = TierBackend::new(tier, config.info(Capabilities::default(), None));
     LadderRung { tier, backend }
 }

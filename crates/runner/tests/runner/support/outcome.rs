@@ -11,6 +11,7 @@ pub(crate) fn completed(outcome: Outcome) -> Success {
     match outcome {
         Outcome::Completed(success) => *success,
         Outcome::Failed(failure) => panic!("the run failed: {:?}", failure.error),
+        Outcome::ToolCalls(ended) => panic!("the run ended with calls: {:?}", ended.calls),
     }
 }
 
@@ -18,6 +19,7 @@ pub(crate) fn failed(outcome: Outcome) -> Failure {
     match outcome {
         Outcome::Failed(failure) => *failure,
         Outcome::Completed(success) => panic!("the run completed: {success:?}"),
+        Outcome::ToolCalls(ended) => panic!("the run ended with calls: {:?}", ended.calls),
     }
 }
 

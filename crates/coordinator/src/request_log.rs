@@ -1,0 +1,117 @@
+//! Stores the summaries of gateway requests after their responses, in groups.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use slipform_api::RequestLog;
+use slipform_store::EndedRequest;
+use slipform_types::GatewayRequest;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::app::App;
+
+/// Interval between writes.
+const WRITE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Maximum number of summaries per transaction, so that other writes do not wait for long.
+const GROUP_MAX: usize = 500;
+
+/// Maximum number of summaries in memory, about 20 MB. While the database is unavailable, later ones are dropped.
+const PENDING_MAX: usize = 65_536;
+
+/// Maximum length of an error's message in bytes.
+const MESSAGE_BYTES_MAX: usize = 500;
+
+/// The summaries that are not stored yet.
+#[derive(Debug, Default)]
+pub(crate) struct PendingRequests {
+    pending: Mutex<Vec<(GatewayRequest, Instant)>>,
+    dropped: AtomicU64,
+}
+
+impl PendingRequests {
+    fn lock(&self) -> MutexGuard<'_, Vec<(GatewayRequest, Instant)>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how many summaries were dropped.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl RequestLog for App {
+    fn record(&self, request: GatewayRequest) {
+        self.metrics().gateway_request(&request);
+        let mut pending = self.pending_requests().lock();
+        if pending.len() < PENDING_MAX {
+            pending.push((storable(request), Instant::now()));
+        } else {
+            self.pending_requests().dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn joined(&self) {
+        self.metrics().gateway_joined();
+    }
+}
+
+impl App {
+    /// Stores the summaries of gateway requests, forever. Retries if the database is unavailable.
+    pub async fn write_requests(&self) {
+        let mut ticks = tokio::time::interval(WRITE_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_failing = false;
+        loop {
+            ticks.tick().await;
+            match self.flush_requests().await {
+                Ok(()) => is_failing = false,
+                Err(error) if !is_failing => {
+                    is_failing = true;
+                    tracing::warn!(%error, "cannot store the summaries of gateway requests; retrying");
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Stores the summaries that are in memory. Only one task at a time may do that.
+    ///
+    /// # Errors
+    /// Fails if the store is unavailable; then the summaries stay in memory.
+    pub async fn flush_requests(&self) -> Result<(), slipform_store::Error> {
+        let pending = self.pending_requests();
+        loop {
+            let group = pending.lock().iter().take(GROUP_MAX).cloned().collect::<Vec<_>>();
+            if group.is_empty() {
+                return Ok(());
+            }
+            // They stay in memory until they are stored: the process may end meanwhile.
+            self.store().record_requests(ended(&group)).await?;
+            pending.lock().drain(..group.len());
+        }
+    }
+}
+
+fn ended(group: &[(GatewayRequest, Instant)]) -> Vec<EndedRequest> {
+    let ended = group.iter().map(|(request, end)| EndedRequest {
+        request: request.clone(),
+        age_ms: end.elapsed().as_millis().try_into().unwrap_or(i64::MAX),
+    });
+    ended.collect()
+}
+
+/// Returns a summary whose texts both databases can store.
+fn storable(mut request: GatewayRequest) -> GatewayRequest {
+    if let Some(message) = &mut request.error_message {
+        message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+    }
+    let texts = [&mut request.backend, &mut request.model, &mut request.error_message].into_iter().flatten();
+    for text in texts.chain([&mut request.requested_model]) {
+        if text.contains('\0') {
+            *text = text.replace('\0', "\u{FFFD}");
+        }
+    }
+    request
+}
