@@ -6,12 +6,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { chromium } from '@playwright/test';
-import { runDemo, startServer, writeProject } from './demo.mjs';
+import { demoProject, runDemo, startServer, writeProject } from './demo.mjs';
 
 const ROUNDS = Number(process.argv[2] ?? 7);
 
 const folder = mkdtempSync(join(tmpdir(), 'slipform-bench-ui-'));
-writeProject(folder);
+writeProject(folder, await demoProject());
 const server = await startServer(process.env.SLIPFORM_BIN ?? 'slipform', folder);
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',

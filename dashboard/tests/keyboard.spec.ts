@@ -1,4 +1,6 @@
 import { expect, test } from './support/fixtures';
+import { pressShortcut } from './support/keys';
+import { editRegistry } from './support/registry';
 
 test('list is filtered, walked and opened by keyboard', async ({ page, demo }) => {
   await page.goto(`${demo.ui}/runs`);
@@ -23,14 +25,35 @@ test('shortcuts go to screens, and the help closes with Escape', async ({ page, 
   await page.goto(`${demo.ui}/runs`);
   await expect(page.getByRole('heading', { name: 'Runs' })).toBeVisible();
   for (const [keys, heading] of [['ga', 'Agents'], ['gs', 'Schemas'], ['gr', 'Runs']] as const) {
-    for (const key of keys) await page.keyboard.press(key);
-    await expect(page.getByRole('heading', { name: heading, exact: true })).toBeVisible();
+    await pressShortcut(page, keys, page.getByRole('heading', { name: heading, exact: true }));
   }
   await page.keyboard.press('?');
   const dialog = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
   await expect(dialog).toBeVisible();
   await page.keyboard.press('Escape');
   await expect(dialog).toBeHidden();
+  await page.keyboard.press('?');
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await expect(dialog).toBeHidden();
+});
+
+test('Escape leads from a session back to the list, over its tabs', async ({ page, demo }) => {
+  await page.goto(`${demo.ui}/runs?agent=reviewer`);
+  await expect(page.getByText('all 2 runs')).toBeVisible();
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  for (const tab of ['Attempts', 'Journal']) await page.getByRole('link', { name: tab }).click();
+  await expect(page.getByText('the run completed')).toBeVisible();
+  await page.keyboard.press('?');
+  await page.keyboard.press('Escape');
+  await expect(page).toHaveURL(/\/journal/);
+  await page.keyboard.press('Escape');
+  await expect(page).toHaveURL(/\/runs\?agent=reviewer$/);
+  await expect(page.locator('[aria-rowindex="2"] a')).toBeFocused();
+  await page.goto(demo.session('first'));
+  await expect(page.getByRole('heading', { name: 'Result:' })).toBeVisible();
+  await page.keyboard.press('Escape');
+  await expect(page.getByRole('heading', { name: 'Runs' })).toBeVisible();
 });
 
 test('run is started by keyboard alone', async ({ page, demo }) => {
@@ -47,29 +70,12 @@ test('run is started by keyboard alone', async ({ page, demo }) => {
   await expect(async () => {
     await page.keyboard.press('Tab');
     await expect(start).toBeFocused({ timeout: 100 });
-  }).toPass();
+  }).toPass({ intervals: [10] });
   await page.keyboard.press('Enter');
   await expect(page.locator('header .verdict')).toContainText('Output Schema:');
   await expect(page.getByRole('heading', { name: 'triage' })).toBeVisible();
 });
 
 test('agent and schema are created, edited and deleted', async ({ page, demo }) => {
-  await page.goto(`${demo.ui}/agents?new=1&from=triage`);
-  await expect(page.getByRole('textbox', { name: 'Agent as JSON' })).toContainText('triage-copy');
-  await page.getByRole('button', { name: 'Create agent' }).click();
-  await expect(page.getByRole('heading', { name: 'Agent: triage-copy' })).toBeVisible();
-  await page.getByLabel('Description').fill('Judges messages');
-  await page.getByRole('button', { name: 'Save' }).click();
-  await expect(page.getByText('Judges messages')).toBeVisible();
-  await page.getByRole('button', { name: 'Delete' }).click();
-  await page.getByRole('button', { name: 'Delete the agent' }).click();
-  await expect(page.getByRole('heading', { name: 'Agents', exact: true })).toBeVisible();
-
-  await page.goto(`${demo.ui}/schemas?new=1`);
-  await page.getByLabel('Name').fill('summary');
-  await page.getByRole('button', { name: 'Create schema' }).click();
-  await expect(page.getByRole('heading', { name: 'Schema: summary' })).toBeVisible();
-  await page.getByRole('button', { name: 'Delete' }).click();
-  await page.getByRole('button', { name: 'Delete the schema' }).click();
-  await expect(page.getByRole('heading', { name: 'Schemas' })).toBeVisible();
+  await editRegistry(page, demo.ui);
 });

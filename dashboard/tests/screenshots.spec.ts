@@ -1,7 +1,9 @@
 import { mkdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { test } from './support/fixtures';
-import { open, screens } from './screens';
+import { expectedErrors, open, screens } from './screens';
+
+test.use({ allowed: expectedErrors });
 
 const folder = process.env.SLIPFORM_SCREENSHOTS ?? fileURLToPath(new URL('../../target/screenshots', import.meta.url));
 const sizes = { desktop: { width: 1280, height: 860 }, phone: { width: 390, height: 844 } };

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test as base, expect, type Page } from '@playwright/test';
-import { run, runDemo, startServer, writeProject, type DemoRun, type Project, type Server } from '../../scripts/demo.mjs';
+import { demoProject, run, runDemo, startServer, writeProject, type DemoRun, type Project, type Server } from '../../scripts/demo.mjs';
 import { serve } from '../../scripts/serve.mjs';
 
 const binary = process.env.SLIPFORM_BIN ?? 'slipform';
@@ -18,10 +18,16 @@ export interface TestServer {
   close: () => Promise<void>;
 }
 
-/** Whether the server itself serves `/ui/`; otherwise a small proxy does. */
-async function servesDashboard(url: string): Promise<boolean> {
-  const answer = await fetch(`${url}/ui/`).catch(() => null);
-  return answer?.status === 200 && (await answer.text()).includes('id="app"');
+/**
+ * Returns the proxy that shows `dist/` if it is wanted; null if the server shows its own dashboard. A binary without one
+ * is an error, because the tests would otherwise prove nothing about what users get.
+ */
+export async function dashboardOf(url: string, wanted = process.env.SLIPFORM_UI ?? 'binary'): Promise<Awaited<ReturnType<typeof serve>> | null> {
+  if (wanted === 'dist') return serve(0, url);
+  if (wanted !== 'binary') throw new Error(`SLIPFORM_UI is \`${wanted}\`; set it to \`dist\`, or leave it unset for the dashboard of SLIPFORM_BIN`);
+  const answer = await fetch(`${url}/ui/`);
+  if (answer.status === 200 && (await answer.text()).includes('id="app"')) return null;
+  throw new Error(`${binary} has no dashboard at /ui/; build it with \`cargo xtask ui\` first, or test dist/ with SLIPFORM_UI=dist`);
 }
 
 interface Start {
@@ -29,20 +35,24 @@ interface Start {
   /** Changes the project folder before the server starts. */
   prepare?: (folder: string) => void;
   args?: string[];
+  /** Whether the test ends the server and starts it again at the same address. */
+  restarts?: boolean;
 }
 
 export function startTestServer(project?: Project, prepare?: (folder: string) => void): Promise<TestServer> {
   return startTestServerWith({ ...(project ? { project } : {}), ...(prepare ? { prepare } : {}) });
 }
 
-export async function startTestServerWith({ project, prepare = () => {}, args = [] }: Start): Promise<TestServer> {
+export async function startTestServerWith({ project, prepare = () => {}, args = [], restarts = false }: Start): Promise<TestServer> {
   const folder = mkdtempSync(join(tmpdir(), 'slipform-ui-'));
-  writeProject(folder, project);
+  writeProject(folder, project ?? (await demoProject()));
   prepare(folder);
-  let server: Server = await startServer(binary, folder, { args });
+  let server: Server = await startServer(binary, folder, { args, lasting: restarts });
   const { port } = server;
-  const own = await servesDashboard(server.url);
-  const proxy = own ? null : await serve(0, server.url);
+  const proxy = await dashboardOf(server.url).catch(async (error: unknown) => {
+    await server.kill('SIGKILL');
+    throw error;
+  });
   return {
     folder,
     api: server.url,
@@ -64,6 +74,28 @@ export async function startTestServerWith({ project, prepare = () => {}, args = 
 export interface Demo extends TestServer {
   runs: Record<string, DemoRun>;
   session: (name: string, tab?: string) => string;
+  /** A server without agents and runs. */
+  empty: () => Promise<TestServer>;
+  /** A server with 200 agents in files, and a run that does not end. */
+  crowded: () => Promise<TestServer & { running: DemoRun }>;
+}
+
+const AGENTS = 200;
+const DEPARTMENTS = ['invoice-processing', 'customer-support', 'incident-review', 'contract-check', 'translation'];
+/** Agents with long names that differ at their end, as generated ones do. */
+function manyAgents(): Record<string, unknown> {
+  const agent = (index: number) => {
+    const department = DEPARTMENTS[index % DEPARTMENTS.length] as string;
+    const blueprint = { description: `Does the ${department.replace('-', ' ')} of office ${index} and answers with the fields that its system needs`, output_schema: { type: 'object' } };
+    return [`${department}-for-the-office-in-region-${String(index).padStart(3, '0')}`, index % 4 === 0 ? { ...blueprint, type: 'procedural', command: ['cat'], parameters_as: 'stdin' } : blueprint];
+  };
+  return Object.fromEntries([...Array.from({ length: AGENTS - 1 }, (_, index) => agent(index)), ['waiter', { type: 'procedural', command: ['sleep', '600'], parameters_as: 'stdin' }]]);
+}
+
+/** Starts a server at first use, and closes it if it was used. */
+function onDemand<T extends TestServer>(start: () => Promise<T>): { get: () => Promise<T>; close: () => Promise<void> } {
+  let started: Promise<T> | null = null;
+  return { get: () => (started ??= start()), close: async () => (await started)?.close() };
 }
 
 /** Problems of a page that fail a test: console errors, exceptions and violations of the security policy. */
@@ -87,10 +119,15 @@ export const test = base.extend<TestFixtures, { demo: Demo }>({
       const server = await startTestServer();
       const runs = await runDemo(server.api);
       const session = (name: string, tab = '') => `${server.ui}/sessions/${runs[name]?.session_id}${tab ? `/${tab}` : ''}`;
-      await use({ ...server, runs, session });
-      await server.close();
+      const empty = onDemand(() => startTestServer({ agentFiles: {}, replyFiles: {} }));
+      const crowded = onDemand(async () => {
+        const other = await startTestServer({ agentFiles: manyAgents(), replyFiles: {} });
+        return { ...other, running: await other.start({ agent_name: 'waiter', prompt: 'x' }, 0) };
+      });
+      await use({ ...server, runs, session, empty: empty.get, crowded: crowded.get });
+      for (const used of [server, empty, crowded]) await used.close();
     },
-    { scope: 'worker', timeout: 60_000 },
+    { scope: 'worker', timeout: 180_000 },
   ],
   allowed: [[], { option: true }],
   watched: [

@@ -1,4 +1,5 @@
 import createClient from 'openapi-fetch';
+import { parseJson } from '$lib/json/exact';
 import type { components, paths } from './schema';
 import { clearToken, token } from './token';
 
@@ -66,26 +67,9 @@ export async function unwrap<T>(answer: Promise<Answer<T>>): Promise<T> {
   return data as T;
 }
 
-const lacking = new Set<string>();
-
-/** Reads a path that `openapi.json` does not describe yet. A 404 without an error code means that the server lacks it. */
-export async function getAddition<T>(path: string, signal?: AbortSignal): Promise<T | 'unsupported'> {
-  const route = path.replace(/\?.*$/, '').replace(/run_[0-9a-f]+/, ':id');
-  if (lacking.has(route)) return 'unsupported';
-  const response = await send(location.origin + path, signal ? { signal } : {});
-  if (response.ok) return (await response.json()) as T;
-  const error = await errorOf(response);
-  const lacksRoute = error.status === 404 && ['NotFound', 'Error'].includes(error.code);
-  if (lacksRoute || isUnknownParameter(error)) {
-    lacking.add(route);
-    return 'unsupported';
-  }
-  throw error;
-}
-
-/** Whether the server refused a query parameter that it does not know. */
-export function isUnknownParameter(error: unknown): boolean {
-  return error instanceof ApiError && (error.status === 400 || error.status === 422) && error.code === 'InvalidRequest';
+/** Returns the data of an answer that was read with `parseAs: 'text'`; integers above 2^53 keep their digits. */
+export async function unwrapExact<T>(answer: Promise<Answer<string>>): Promise<T> {
+  return parseJson(await unwrap(answer)) as T;
 }
 
 export function messageOf(error: unknown): string {

@@ -26,8 +26,8 @@ export function percent(rate: number | null | undefined): string {
 
 export function bytes(count: number): string {
   if (count < 1_000) return `${count} B`;
-  if (count < 1_000_000) return `${(count / 1_000).toFixed(1)} KB`;
-  return `${(count / 1_000_000).toFixed(1)} MB`;
+  if (count < 999_950) return `${trimmed(count / 1_000)} KB`;
+  return `${trimmed(count / 1_000_000)} MB`;
 }
 
 export function counted(count: number, one: string, many = `${one}s`): string {

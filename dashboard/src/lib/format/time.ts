@@ -37,10 +37,16 @@ export function between(start: string | null | undefined, end: string | null | u
 }
 
 const DATE_TIME = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
+const MINUTES = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
 const CLOCK = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 });
 
 export function dateTime(time: string | null | undefined): string {
   return time ? DATE_TIME.format(new Date(time)) : '';
+}
+
+/** Formats a time without its seconds. */
+export function dateMinutes(time: string): string {
+  return MINUTES.format(new Date(time));
 }
 
 export function clock(time: string): string {

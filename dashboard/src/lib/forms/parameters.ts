@@ -1,3 +1,5 @@
+import { isSame } from '$lib/agents/patch';
+
 /** A parameter that a plain form can edit. */
 export interface Field {
   name: string;
@@ -5,6 +7,7 @@ export interface Field {
   required: boolean;
   description: string;
   choices: unknown[];
+  /** Text of the default value; empty without one. */
   initial: string;
 }
 
@@ -39,14 +42,13 @@ export function fieldsOf(schema: unknown): Field[] | null {
   for (const [name, property] of Object.entries(schema.properties)) {
     const kind = isObject(property) ? kindOf(property, name) : null;
     if (!kind || !isObject(property)) return null;
-    const initial = property.default === undefined ? '' : typeof property.default === 'string' ? property.default : JSON.stringify(property.default);
     fields.push({
       name,
       kind,
       required: required.includes(name),
       description: typeof property.description === 'string' ? property.description : '',
       choices: Array.isArray(property.enum) ? property.enum : [],
-      initial,
+      initial: textOf(kind, property.default),
     });
   }
   return fields;
@@ -82,10 +84,23 @@ export function parametersOf(fields: Field[], texts: Record<string, string>): Re
   return parameters;
 }
 
-/** Returns the text of a field for a parameter of an earlier run. */
-export function textOf(value: unknown): string {
-  if (value === undefined || value === null) return '';
-  if (typeof value === 'string') return value;
-  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value.join('\n');
-  return JSON.stringify(value);
+/** Returns the text that a field of this kind has for a value. */
+function textOf(kind: Field['kind'], value: unknown): string {
+  if (value === undefined) return '';
+  if (kind === 'choice') return choiceText(value);
+  if (kind === 'list' && Array.isArray(value)) return value.join('\n');
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** Returns the texts of a form for the parameters of an earlier run; null if the form cannot express them. */
+export function textsOf(fields: Field[], parameters: Record<string, unknown>): Record<string, string> | null {
+  const texts = Object.fromEntries(fields.map(({ name, kind }) => [name, textOf(kind, parameters[name])]));
+  return isSame(parametersOf(fields, texts), parameters) ? texts : null;
+}
+
+/** Returns the texts of a form whose fields have changed: what a person typed stays, and other fields have their defaults. */
+export function withDefaults(fields: Field[], texts: Record<string, string>, before: Field[]): Record<string, string> {
+  const defaults = new Map(before.map(({ name, initial }) => [name, initial]));
+  const isTyped = (name: string) => texts[name] !== undefined && texts[name] !== defaults.get(name);
+  return { ...texts, ...Object.fromEntries(fields.filter(({ name }) => !isTyped(name)).map(({ name, initial }) => [name, initial])) };
 }

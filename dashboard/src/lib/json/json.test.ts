@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { jsonLines } from './lines';
 import { locate } from './locate';
 import { fromPointer, parsePath, schemaPointer, splitViolation, toPointer } from './pointer';
-import { children, preview, RANGE_SIZE } from './tree';
+import { children, holds, preview, RANGE_SIZE } from './tree';
 
 describe('tree', () => {
   it('lists the children of small containers', () => {
@@ -16,6 +16,12 @@ describe('tree', () => {
     expect(top.length).toBeLessThanOrEqual(RANGE_SIZE);
     expect(top[0]).toMatchObject({ type: 'range', key: '0 … 9999' });
     expect(visit(0, items.length)).toBe(30_000);
+  });
+
+  it('finds the range that holds a target', () => {
+    const items = Array.from({ length: 250 }, (_, index) => ({ index }));
+    expect([holds(items, '/a', '/a/120/index', [100, 200]), holds(items, '/a', '/a/120/index', [0, 100]), holds(items, '/a', '/a', [0, 100])]).toEqual([true, false, false]);
+    expect([holds({ x: 1, 'y/z': 2 }, '', '/y~1z', [1, 2]), holds({ x: 1 }, '/a', '/ab', null), holds({ x: 1 }, '/a', '/a/x', null)]).toEqual([true, false, true]);
   });
 
   it('previews containers', () => {
@@ -34,12 +40,23 @@ describe('lines', () => {
     const { lines, more } = jsonLines(Array.from({ length: 50 }, () => 1), 10);
     expect([lines.length, more]).toEqual([10, true]);
   });
+
+  it('go beyond the limit up to a target', () => {
+    const list = Array.from({ length: 3_000 }, (_, index) => ({ index }));
+    const { lines, more } = jsonLines(list, 10, '/2000/index');
+    expect([lines.some((line) => line.pointer === '/2000/index'), lines.length < 6_100, more]).toEqual([true, true, true]);
+    expect(jsonLines(list, 10, '/9999').lines.length).toBe(10);
+    expect(jsonLines(list, 10, '/0').lines.length).toBe(10);
+  });
 });
 
 describe('paths', () => {
   it('are parsed from violations', () => {
     expect(parsePath("$.items[0].severity: 'x' is not allowed")).toEqual(['items', 0, 'severity']);
     expect(parsePath("$['a b'].c")).toEqual(['a b', 'c']);
+    expect(parsePath('$.größe.名前[2].x-1: bad')).toEqual(['größe', '名前', 2, 'x-1']);
+    expect(parsePath(`$['it\\'s'].a['b\\n\\\\n\\u{7f}']: bad`)).toEqual(["it's", 'a', 'b\n\\n\u007f']);
+    expect(splitViolation("$['a: b'].c: bad: x")).toEqual({ path: "$['a: b'].c", message: 'bad: x' });
     expect(parsePath('$: no JSON')).toEqual([]);
     expect(parsePath('no path')).toBeNull();
     expect(splitViolation('$.a: b: c')).toEqual({ path: '$.a', message: 'b: c' });

@@ -1,4 +1,6 @@
-import { toPointer, type Key } from './pointer';
+import { jsonText } from './exact';
+import { kindOf } from './tree';
+import { at, toPointer, type Key } from './pointer';
 
 /** One line of pretty-printed JSON, with the pointer of the value that it shows. */
 export interface Line {
@@ -12,10 +14,17 @@ export interface Line {
 
 const OPEN_CLOSE = { array: ['[', ']'], object: ['{', '}'] } as const;
 
-/** Prints a value as lines, at most `max`; the second member says whether lines were left out. */
-export function jsonLines(value: unknown, max: number): { lines: Line[]; more: boolean } {
+/** Lines that follow a target beyond the limit, so that it is not the last one. */
+const AFTER_TARGET = 20;
+
+/**
+ * Prints a value as lines, at most `limit`, but as many as it takes to show the value at the pointer `target`; the second
+ * member says whether lines were left out.
+ */
+export function jsonLines(value: unknown, limit: number, target: string | null = null): { lines: Line[]; more: boolean } {
   const lines: Line[] = [];
   let more = false;
+  let max = target !== null && at(value, target) !== undefined ? Infinity : limit;
 
   const print = (item: unknown, keys: Key[], key: string | null, comma: boolean): void => {
     if (lines.length >= max) {
@@ -24,13 +33,14 @@ export function jsonLines(value: unknown, max: number): { lines: Line[]; more: b
     }
     const depth = keys.length;
     const pointer = toPointer(keys);
-    if (typeof item !== 'object' || item === null) {
-      const kind = typeof item === 'string' ? 'string' : typeof item === 'number' ? 'number' : 'literal';
-      lines.push({ depth, pointer, key, text: JSON.stringify(item) ?? 'null', kind, comma });
+    if (pointer === target) max = lines.length < limit ? limit : lines.length + AFTER_TARGET;
+    const type = kindOf(item);
+    if (type !== 'array' && type !== 'object') {
+      lines.push({ depth, pointer, key, text: jsonText(item), kind: type === 'string' || type === 'number' ? type : 'literal', comma });
       return;
     }
-    const entries: [Key, unknown][] = Array.isArray(item) ? item.map((child, index) => [index, child]) : Object.entries(item);
-    const [open, close] = OPEN_CLOSE[Array.isArray(item) ? 'array' : 'object'];
+    const entries: [Key, unknown][] = Array.isArray(item) ? item.map((child, index) => [index, child]) : Object.entries(item as object);
+    const [open, close] = OPEN_CLOSE[type];
     if (entries.length === 0) {
       lines.push({ depth, pointer, key, text: open + close, kind: 'literal', comma });
       return;

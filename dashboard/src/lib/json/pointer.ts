@@ -1,12 +1,21 @@
 export type Key = string | number;
 
-const PLAIN_KEY = /^[A-Za-z_$][\w$-]*/;
+/** Keys that the server writes without quotes: those of `is_plain` in `crates/schema/src/path.rs`. */
+const PLAIN_KEY = /^[\p{Alphabetic}_$][\p{Alphabetic}\p{N}_-]*/u;
+const ESCAPES: Record<string, string> = { n: '\n', r: '\r', t: '\t' };
 
-/** Parses the path before the first `: ` of a violation, such as `$.items[0].severity: …`. */
+function unescape(key: string): string {
+  return key.replace(/\\(?:u\{([0-9a-f]+)\}|(.))/gs, (_, code: string | undefined, character: string) => (code ? String.fromCodePoint(parseInt(code, 16)) : (ESCAPES[character] ?? character)));
+}
+
+/** Parses the path at the start of a violation, such as `$.items[0].severity: …`. */
 export function parsePath(violation: string): Key[] | null {
-  if (!violation.startsWith('$')) return null;
+  return violation.startsWith('$') ? readPath(violation.slice(1)).keys : null;
+}
+
+function readPath(text: string): { keys: Key[]; rest: string } {
   const keys: Key[] = [];
-  let rest = violation.slice(1);
+  let rest = text;
   for (;;) {
     const index = /^\[(\d+|\*)\]/.exec(rest);
     const quoted = /^\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\]/.exec(rest);
@@ -15,20 +24,22 @@ export function parsePath(violation: string): Key[] | null {
       keys.push(index[1] === '*' ? '*' : Number(index[1]));
       rest = rest.slice(index[0].length);
     } else if (quoted) {
-      keys.push((quoted[1] ?? quoted[2] ?? '').replace(/\\(.)/g, '$1'));
+      keys.push(unescape(quoted[1] ?? quoted[2] ?? ''));
       rest = rest.slice(quoted[0].length);
     } else if (dotted) {
       keys.push(dotted[0]);
       rest = rest.slice(1 + dotted[0].length);
     } else {
-      return keys;
+      return { keys, rest };
     }
   }
 }
 
 /** Splits a violation into its path and its message. */
 export function splitViolation(violation: string): { path: string; message: string } {
-  const at = violation.indexOf(': ');
+  const { rest } = readPath(violation.slice(1));
+  // A quoted key may contain the separator too.
+  const at = violation.indexOf(': ', violation.length - rest.length);
   if (!violation.startsWith('$') || at < 0) return { path: '', message: violation };
   return { path: violation.slice(0, at), message: violation.slice(at + 2) };
 }
@@ -48,8 +59,9 @@ export function fromPointer(pointer: string): string[] {
 type Schema = Record<string, unknown>;
 const isSchema = (value: unknown): value is Schema => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-function at(root: unknown, pointer: string): unknown {
-  return fromPointer(pointer).reduce<unknown>((value, key) => (isSchema(value) ? value[key] : Array.isArray(value) ? value[Number(key)] : undefined), root);
+/** Returns the value at a pointer; undefined if there is none. */
+export function at(root: unknown, pointer: string): unknown {
+  return fromPointer(pointer).reduce<unknown>((value, key) => (isSchema(value) && Object.hasOwn(value, key) ? value[key] : Array.isArray(value) ? value[Number(key)] : undefined), root);
 }
 
 function follow(root: unknown, place: string): string {

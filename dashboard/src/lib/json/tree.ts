@@ -1,3 +1,7 @@
+import { counted } from '$lib/format/numbers';
+import { ExactNumber } from './exact';
+import { fromPointer } from './pointer';
+
 export type Kind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
 
 /** A child of a container, or a range of children that is opened on demand. */
@@ -11,6 +15,7 @@ export const RANGE_SIZE = 100;
 export function kindOf(value: unknown): Kind {
   if (value === null || value === undefined) return 'null';
   if (Array.isArray(value)) return 'array';
+  if (value instanceof ExactNumber) return 'number';
   return typeof value as Kind;
 }
 
@@ -43,9 +48,17 @@ export function children(value: unknown, pointer: string, start = 0, end = size(
     .map(([key, item]) => child(pointer, key, item));
 }
 
+/** Returns whether a container, or a range of its children, holds the value at the pointer `target`. */
+export function holds(value: unknown, pointer: string, target: string, range: [number, number] | null): boolean {
+  if (!target.startsWith(`${pointer}/`)) return false;
+  if (range === null) return true;
+  const key = fromPointer(target.slice(pointer.length))[0] ?? '';
+  const index = Array.isArray(value) ? Number(key) : Object.keys(value as object).indexOf(key);
+  return index >= range[0] && index < range[1];
+}
+
 /** Returns a one-line description of a closed container. */
 export function preview(value: unknown): string {
   const count = size(value);
-  if (Array.isArray(value)) return `${count} ${count === 1 ? 'item' : 'items'}`;
-  return `${count} ${count === 1 ? 'property' : 'properties'}`;
+  return Array.isArray(value) ? counted(count, 'item') : counted(count, 'property', 'properties');
 }

@@ -7,13 +7,12 @@ export type ConnectionState = 'off' | 'connecting' | 'live' | 'waiting' | 'pause
 export const connection = $state<{ state: ConnectionState; reason: string }>({ state: 'off', reason: '' });
 
 export interface StreamOptions {
-  /** Returns the path to request; called before every connection, so that a fallback can change it. */
-  path: () => string;
+  path: string;
   onMessage: (message: SseMessage) => void;
   /** Called after every successful connection; `resumed` is false when events may have been missed. */
   onOpen?: (resumed: boolean) => void;
-  /** Called when the server refuses the request; returns true to try again at once, for example with another path. */
-  onRefused?: (error: ApiError) => boolean;
+  /** Called when the server refuses the stream, for example because its session was deleted. The stream tries again until it is closed. */
+  onRefused?: () => void;
   lastId?: string | null;
 }
 
@@ -80,7 +79,7 @@ export class EventStream {
     try {
       const headers: Record<string, string> = { accept: 'text/event-stream' };
       if (this.lastId !== null) headers['last-event-id'] = this.lastId;
-      const response = await send(location.origin + this.options.path(), { headers, signal: controller.signal, cache: 'no-store' });
+      const response = await send(location.origin + this.options.path, { headers, signal: controller.signal, cache: 'no-store' });
       if (!response.ok || !response.body) throw await errorOf(response);
       connection.state = 'live';
       connection.reason = '';
@@ -119,12 +118,11 @@ export class EventStream {
       return;
     }
     const refused = error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429;
-    if (refused && this.options.onRefused?.(error)) {
-      void this.connect();
-      return;
-    }
     // A restored database does not know the id; start again, and let the screen reload what it shows.
-    if (refused) this.lastId = null;
+    if (refused) {
+      this.lastId = null;
+      this.options.onRefused?.();
+    }
     this.schedule(error instanceof Error ? error.message : 'the connection was lost');
   }
 

@@ -5,6 +5,7 @@ export interface ScreenKeys {
   next?: () => void;
   previous?: () => void;
   filter?: () => void;
+  jump?: () => void;
   escape?: () => void;
 }
 
@@ -13,14 +14,18 @@ let prefix = false;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
 export const help = $state({ open: false });
+/** The navigation of narrow screens. */
+export const menu = $state({ open: false });
 
-const GO: Record<string, string> = { r: '/runs', a: '/agents', s: '/schemas', n: '/runs/new', c: '/check', t: '/stats', y: '/system' };
+const GO: Record<string, string> = { r: '/runs', g: '/gateway', a: '/agents', s: '/schemas', n: '/runs/new', c: '/check', t: '/stats', y: '/system' };
 export const SHORTCUTS: [string, string][] = [
   ['/', 'focus the filter'],
+  ['d', 'jump to a date'],
   ['j', 'next row'],
   ['k', 'previous row'],
   ['Enter', 'open the row'],
   ['g r', 'go to runs'],
+  ['g g', 'go to the gateway'],
   ['g a', 'go to agents'],
   ['g s', 'go to schemas'],
   ['g n', 'start a run'],
@@ -28,7 +33,7 @@ export const SHORTCUTS: [string, string][] = [
   ['g t', 'go to statistics'],
   ['g y', 'go to system'],
   ['?', 'show the shortcuts'],
-  ['Esc', 'close, or leave the filter'],
+  ['Esc', 'close, leave the filter, or go back to the list'],
 ];
 
 /** Registers the actions of a screen; returns the function that removes them. */
@@ -54,9 +59,10 @@ function act(key: string): boolean {
   const actions: Record<string, (() => void) | undefined> = {
     j: screen.next,
     k: screen.previous,
+    d: screen.jump,
     '/': screen.filter,
     '?': () => (help.open = true),
-    Escape: screen.escape,
+    Escape: menu.open ? () => (menu.open = false) : screen.escape,
   };
   actions[key]?.();
   return actions[key] !== undefined;

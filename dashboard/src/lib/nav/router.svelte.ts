@@ -17,6 +17,30 @@ export function href(path: string): string {
   return BASE + path;
 }
 
+/** Screens to which Esc returns. */
+const LISTS = ['/runs', '/gateway'];
+
+/** What the router keeps with an entry of the browser's history. */
+interface EntryState {
+  /** Number of entries since the last list. */
+  sinceList?: number;
+}
+const entryState = (): EntryState => (history.state ?? {}) as EntryState;
+
+let returned = false;
+
+/** Whether back or forward led to the current address. */
+export function hasReturned(): boolean {
+  return returned;
+}
+
+/** Goes back to the list that led here, or to the runs. */
+export function leaveToList(): void {
+  const { sinceList } = entryState();
+  if (sinceList === undefined) navigate('/runs');
+  else history.go(-sinceList);
+}
+
 export interface NavigateOptions {
   replace?: boolean;
 }
@@ -25,8 +49,11 @@ export function navigate(path: string, { replace = false }: NavigateOptions = {}
   const target = BASE + path;
   if (target === location.pathname + location.search + location.hash) return;
   const before = router.path;
-  if (replace) history.replaceState(null, '', target);
-  else history.pushState(null, '', target);
+  const { sinceList } = entryState();
+  if (replace) history.replaceState(history.state, '', target);
+  else if (LISTS.includes(before)) history.pushState({ sinceList: 1 } satisfies EntryState, '', target);
+  else history.pushState(sinceList === undefined ? null : ({ sinceList: sinceList + 1 } satisfies EntryState), '', target);
+  returned = false;
   read();
   focusPending ||= router.path !== before && !replace;
 }
@@ -58,6 +85,7 @@ function onClick(event: MouseEvent): void {
 export function startRouter(): void {
   addEventListener('popstate', () => {
     const before = router.path;
+    returned = true;
     read();
     focusPending ||= router.path !== before;
   });

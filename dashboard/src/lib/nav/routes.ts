@@ -16,6 +16,7 @@ export const routes: Route[] = [
   { pattern: '/runs/new', section: 'new', load: () => import('../../screens/NewRun.svelte') },
   { pattern: '/sessions/:id', section: 'runs', load: () => import('../../screens/Session.svelte') },
   { pattern: '/sessions/:id/:tab', section: 'runs', load: () => import('../../screens/Session.svelte') },
+  { pattern: '/gateway', section: 'gateway', load: () => import('../../screens/Gateway.svelte') },
   { pattern: '/agents', section: 'agents', load: () => import('../../screens/Agents.svelte') },
   { pattern: '/agents/:name', section: 'agents', load: () => import('../../screens/Agent.svelte') },
   { pattern: '/agents/:name/:tab', section: 'agents', load: () => import('../../screens/Agent.svelte') },

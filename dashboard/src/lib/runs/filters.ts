@@ -1,3 +1,5 @@
+import { FAILURE_TYPES } from '$lib/session/outcome';
+
 /** Filters of the run list, as they stand in the address of the page. */
 export interface RunFilters {
   agent: string;
@@ -31,7 +33,7 @@ function time(value: string): string {
   return value !== '' && !Number.isNaN(Date.parse(value)) ? value : '';
 }
 
-/** Reads filters from a query string. Unknown statuses, verdicts and times are ignored. */
+/** Reads filters from a query string. Unknown statuses, verdicts, failure types and times are ignored. */
 export function parseFilters(query: URLSearchParams): RunFilters {
   const read = (name: string) => query.get(name)?.trim() ?? '';
   return {
@@ -39,7 +41,7 @@ export function parseFilters(query: URLSearchParams): RunFilters {
     status: isOneOf(STATUSES, read('status')),
     backend: read('backend'),
     verdict: isOneOf(VERDICTS, read('verdict')),
-    error: read('error'),
+    error: isOneOf(FAILURE_TYPES, read('error')),
     since: time(read('since')),
     before: time(read('before')),
   };
@@ -60,6 +62,12 @@ export function apiQuery(filters: RunFilters): Record<string, string> {
     if (value) query[parameter] = name === 'since' || name === 'before' ? new Date(value).toISOString() : value;
   }
   return query;
+}
+
+/** Returns the words of the command that lists the same runs; null if the CLI lacks a filter, because it would list others. */
+export function cliWords({ agent, status, ...others }: RunFilters): string[] | null {
+  if (Object.values(others).some((value) => value !== '')) return null;
+  return ['runs', 'list', ...(agent ? ['--agent', agent] : []), ...(status ? ['--status', status] : [])];
 }
 
 export function isFiltered(filters: RunFilters): boolean {

@@ -1,133 +1,74 @@
-import type { RunSummary } from '$lib/api/additions';
-import { client, isUnknownParameter, unwrap } from '$lib/api/client';
+import type { RunSummary } from '$lib/api/types';
+import { client, unwrap } from '$lib/api/client';
+import { CursorList, type LoadedRows } from '$lib/list/cursor.svelte';
+import type { Page } from '$lib/list/pages';
 import { EventStream } from '$lib/live/stream.svelte';
 import { apiQuery, type RunFilters } from './filters';
-import { appendPage, mergeFirstPage, prependRows } from './pages';
 import { isActive } from './verdict';
 
-const PAGE_SIZE = 100;
+const FIRST_PAGE_SIZE = 100;
+/** Largest page of the server, so that a long list takes few requests to scroll through. */
+const PAGE_SIZE = 500;
 const REFRESH_EVERY_MS = 1_000;
-/** Rows below the first page are read one by one; more changes than this wait for the next refresh. */
-const SINGLE_READS_MAX = 8;
+/** Rows below the first page are read by session; more sessions than this wait for the next refresh. */
+const SESSION_READS_MAX = 8;
+const SESSION_PAGE_SIZE = 1_000;
 const TYPES = 'run_start,attempt_started,validation_failed,escalated,run_completed,stop_requested';
 
-/** The run list: rows loaded in cursor pages, kept current by the event stream. */
-export class RunList {
-  rows = $state.raw<RunSummary[]>([]);
-  fresh = $state.raw<RunSummary[]>([]);
-  freshIsMore = $state(false);
-  error = $state.raw<unknown>(null);
-  loading = $state(true);
-  loadingMore = $state(false);
-  atEnd = $state(false);
-  unsupported = $state('');
-
-  private next: string | null = null;
-  private hasGap = false;
-  private freshNext: string | null = null;
+/** The run list, kept current by the event stream. */
+export class RunList extends CursorList<RunSummary> {
   private stream: EventStream | null = null;
+  private isStopped = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  private changed = new Map<string, string>();
-  private summaries = true;
-  private generation = 0;
+  /** Ids of runs with new events. */
+  private changed = new Set<string>();
 
-  constructor(private filters: RunFilters) {}
+  constructor(private filters: RunFilters) {
+    super();
+  }
 
-  start(): void {
-    void this.reset();
+  /** Shows the rows that were kept, or reads the list, and follows the events. */
+  start(kept: LoadedRows<RunSummary> | null = null): void {
+    void this.open(kept);
     this.stream = new EventStream({
-      path: () => (this.summaries ? `/events/stream?types=${TYPES}&summary=true` : '/events/stream'),
+      path: `/events/stream?types=${TYPES}&summary=true`,
       onMessage: ({ data }) => this.onEvent(data),
-      onOpen: () => this.scheduleRefresh(),
-      onRefused: (error) => {
-        const retry = this.summaries && isUnknownParameter(error);
-        if (retry) this.summaries = false;
-        return retry;
-      },
+      onOpen: (resumed) => (resumed ? this.scheduleRefresh() : this.refreshAll()),
     });
   }
 
   stop(): void {
+    this.isStopped = true;
     this.stream?.close();
     this.generation += 1;
     clearTimeout(this.timer);
   }
 
-  async setFilters(filters: RunFilters): Promise<void> {
+  async setFilters(filters: RunFilters, kept: LoadedRows<RunSummary> | null = null): Promise<void> {
     this.filters = filters;
-    await this.reset();
+    await this.open(kept);
+    if (kept) this.refreshAll();
   }
 
-  async reset(): Promise<void> {
-    const generation = ++this.generation;
-    this.loading = true;
-    this.error = null;
-    try {
-      const page = await this.read();
-      if (generation !== this.generation) return;
-      this.show(page.runs, page.next ?? null);
-    } catch (error) {
-      if (generation === this.generation) this.fail(error);
-    }
-    if (generation === this.generation) this.loading = false;
+  protected idOf(run: RunSummary): string {
+    return run.run_id;
   }
 
-  async loadMore(): Promise<void> {
-    if (this.loadingMore || this.loading || this.atEnd || this.next === null) return;
-    const generation = this.generation;
-    this.loadingMore = true;
-    try {
-      const page = await this.read(this.next);
-      if (generation !== this.generation) return;
-      this.rows = appendPage(this.rows, page.runs);
-      this.next = page.next ?? null;
-      this.atEnd = this.next === null;
-    } catch (error) {
-      if (generation === this.generation) this.error = error;
-    } finally {
-      this.loadingMore = false;
-    }
-  }
-
-  /** Inserts the rows that the pill announces. After a gap the list starts again from the newest page. */
-  showFresh(): void {
-    if (this.hasGap) this.show(this.fresh, this.freshNext);
-    else this.rows = prependRows(this.rows, this.fresh);
-    this.clearFresh();
-  }
-
-  private show(rows: RunSummary[], next: string | null): void {
-    this.rows = rows;
-    this.next = next;
-    this.atEnd = next === null;
-    this.clearFresh();
-  }
-
-  private clearFresh(): void {
-    this.fresh = [];
-    this.freshIsMore = false;
-    this.hasGap = false;
-  }
-
-  private fail(error: unknown): void {
-    if (isUnknownParameter(error)) {
-      this.unsupported = error instanceof Error ? error.message : '';
-      this.show([], null);
-    } else {
-      this.error = error;
-    }
-  }
-
-  private async read(after?: string): Promise<{ runs: RunSummary[]; next?: string | null }> {
-    const query = { ...apiQuery(this.filters), limit: PAGE_SIZE, ...(after ? { after } : {}) };
-    const page = await unwrap(client.GET('/runs', { params: { query: query as { limit: number } } }));
-    this.unsupported = '';
-    return page as { runs: RunSummary[]; next?: string | null };
+  protected async read(after?: string): Promise<Page<RunSummary>> {
+    const query = { ...apiQuery(this.filters), ...(after ? { after, limit: PAGE_SIZE } : { limit: FIRST_PAGE_SIZE }) };
+    const page = await unwrap(client.GET('/runs', { params: { query } }));
+    return { rows: page.runs, next: page.next ?? null };
   }
 
   private onEvent(data: string): void {
-    const event = JSON.parse(data) as { run_id: string; session_id: string };
-    this.changed.set(event.run_id, event.session_id);
+    const event = JSON.parse(data) as { run_id: string };
+    this.changed.add(event.run_id);
+    this.scheduleRefresh();
+  }
+
+  /** Reads every run that was active again, because its events may have been missed. */
+  private refreshAll(): void {
+    for (const row of this.rows) if (isActive(row.status)) this.changed.add(row.run_id);
     this.scheduleRefresh();
   }
 
@@ -139,40 +80,33 @@ export class RunList {
   private async refresh(): Promise<void> {
     const generation = this.generation;
     const changed = this.changed;
-    this.changed = new Map();
+    this.changed = new Set();
     try {
       const page = await this.read();
       if (generation === this.generation) {
-        this.apply(page.runs, page.next ?? null);
-        await this.refreshOlder(changed, new Set(page.runs.map((run) => run.run_id)));
+        this.apply(page);
+        for (const run of page.rows) changed.delete(run.run_id);
+        await this.refreshOlder(changed, generation);
         this.error = null;
       }
     } catch (error) {
-      if (generation === this.generation && this.rows.length === 0) this.fail(error);
+      if (generation === this.generation && this.rows.length === 0) this.error = error;
     }
     this.timer = undefined;
-    if (this.changed.size > 0 && generation === this.generation) this.scheduleRefresh();
+    if (this.isStopped) return;
+    for (const row of this.rows) if (changed.has(row.run_id) && isActive(row.status)) this.changed.add(row.run_id);
+    if (this.changed.size > 0) this.scheduleRefresh();
   }
 
-  private apply(page: RunSummary[], next: string | null): void {
-    const merged = mergeFirstPage(this.rows, page, next === null);
-    this.rows = merged.rows;
-    if (this.rows.length === 0) {
-      this.show(page, next);
-      return;
-    }
-    this.fresh = merged.fresh;
-    this.hasGap = merged.gap;
-    this.freshIsMore = merged.gap;
-    this.freshNext = next;
-  }
-
-  private async refreshOlder(changed: Map<string, string>, seen: Set<string>): Promise<void> {
-    const older = this.rows.filter((row) => changed.has(row.run_id) && !seen.has(row.run_id) && isActive(row.status));
-    for (const row of older.slice(0, SINGLE_READS_MAX)) {
-      const page = await unwrap(client.GET('/runs', { params: { query: { session_id: row.session_id } } }));
-      const updates = new Map((page.runs as RunSummary[]).map((run) => [run.run_id, run]));
+  /** Reads changed rows below the first page, and removes from `changed` what it has read. */
+  private async refreshOlder(changed: Set<string>, generation: number): Promise<void> {
+    const sessions = new Set(this.rows.filter((row) => changed.has(row.run_id) && isActive(row.status)).map((row) => row.session_id));
+    for (const session_id of [...sessions].slice(0, SESSION_READS_MAX)) {
+      const page = await unwrap(client.GET('/runs', { params: { query: { session_id, limit: SESSION_PAGE_SIZE } } }));
+      if (generation !== this.generation) return;
+      const updates = new Map(page.runs.map((run) => [run.run_id, run]));
       this.rows = this.rows.map((known) => updates.get(known.run_id) ?? known);
+      for (const row of this.rows) if (row.session_id === session_id) changed.delete(row.run_id);
     }
   }
 }

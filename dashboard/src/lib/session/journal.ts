@@ -1,91 +1,85 @@
-import type { JournalEvent } from '$lib/api/additions';
-
-type Fields = Record<string, unknown>;
-const text = (value: unknown): string => (typeof value === 'string' ? value : '');
-const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
-const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {});
-const counted = (count: number, one: string, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
+import { counted } from '$lib/format/numbers';
+import type { EventOf, EventType, JournalEvent, LadderRung, StoredReply } from '$lib/api/types';
 
 /** Cuts quoted text in sentences; the details hold the complete value. */
-function brief(value: unknown, length = 160): string {
-  const words = text(value).replace(/\s+/g, ' ').trim();
+function brief(value: string | null | undefined, length = 160): string {
+  const words = (value ?? '').replace(/\s+/g, ' ').trim();
   return words.length > length ? `${words.slice(0, length - 1)}…` : words;
 }
 
-function ladder(event: JournalEvent): string {
-  const rungs = list(event.ladder).map((rung) => text(fields(fields(rung).backend).name)).filter(Boolean);
-  if (rungs.length === 0) return 'a runner started the program';
-  return `a runner started to execute the run on ${rungs.join(', then ')}`;
+function attemptStarted(event: EventOf<'attempt_started'>): string {
+  const backends = (event.ladder as LadderRung[]).map((rung) => rung.backend?.name).filter(Boolean);
+  if (backends.length === 0) return 'a runner started the program';
+  return `a runner started to execute the run on ${backends.join(', then ')}`;
 }
 
-function message(event: JournalEvent): string {
-  const reply = fields(event.reply);
-  const calls = list(reply.tool_calls).map((call) => text(fields(call).name));
-  const asked = event.asked ? ` (asked: ${text(event.asked)})` : '';
-  if (calls.length > 0) return `the model called ${calls.join(', ')}${asked}`;
-  const stop = text(fields(reply.stop).reason);
-  const cut = stop === 'length' || stop === 'truncated' ? ', cut off by the token limit' : '';
-  return `the model replied with ${counted(text(event.content).length, 'character')}${cut}${asked}`;
+function message(event: EventOf<'message'>): string {
+  const reply = event.reply as StoredReply;
+  const asked = event.asked ? ` (asked: ${event.asked})` : '';
+  if (reply.tool_calls?.length) return `the model called ${reply.tool_calls.map((call) => call.name).join(', ')}${asked}`;
+  const cut = reply.stop?.reason === 'length' ? ', cut off by the token limit' : '';
+  return `the model replied with ${counted(event.content.length, 'character')}${cut}${asked}`;
 }
 
-function plan(event: JournalEvent): string {
-  const subtasks = list(event.subtasks).map((subtask) => `${text(fields(subtask).id)} (${text(fields(subtask).agent)})`);
-  return `plan ${String(event.round ?? 1)} has ${counted(subtasks.length, 'subtask')}: ${subtasks.join(', ')}`;
+function planCreated(event: EventOf<'plan_created'>): string {
+  const subtasks = event.subtasks.map((subtask) => `${subtask.id} (${subtask.agent})`);
+  return `plan ${event.round} has ${counted(subtasks.length, 'subtask')}: ${subtasks.join(', ')}`;
 }
 
-function clarity(event: JournalEvent): string {
-  return `round ${String(event.round)}: clarity score ${String(event.score)} of at least ${String(event.threshold)}; ${text(event.consequence)}`;
-}
-
-function completed(event: JournalEvent): string {
-  const error = fields(event.error);
+function runCompleted(event: EventOf<'run_completed'>): string {
   if (event.status === 'completed') return 'the run completed';
   if (event.status === 'stopped') return 'the run was stopped';
-  return `the run failed with ${text(error.type)}: ${brief(error.message)}`;
+  return `the run failed with ${event.error?.type ?? 'an error'}: ${brief(event.error?.message)}`;
 }
 
-function callFailed(event: JournalEvent): string {
-  const error = fields(event.error);
-  const status = error.status ? ` with status ${String(error.status)}` : '';
-  return `the model call failed${status}: ${brief(error.message)}`;
-}
-
-const SENTENCES: Record<string, (event: JournalEvent) => string> = {
+const SENTENCES: { [T in EventType]: (event: EventOf<T>) => string } = {
   run_start: (event) => `a caller ${event.type === 'resume_session' ? 'resumed the session' : 'requested a run'}: ${brief(event.input) || 'no prompt'}`,
-  attempt_started: ladder,
-  tools_failed: (event) => `the agent's tools are unavailable: ${brief(fields(event.error).message ?? event.error)}`,
+  attempt_started: attemptStarted,
+  tools_failed: (event) => `the agent's tools are unavailable: ${brief(event.error)}`,
   message,
-  call_failed: callFailed,
-  pre_tool: (event) => `${text(event.tool_name)} started`,
-  post_tool: (event) => (event.error ? `${text(event.tool_name)} failed: ${brief(event.error)}` : `${text(event.tool_name)} ended`),
-  child_started: (event) => `child ${text(event.agent_name)} started`,
-  child_completed: (event) => `child ${text(event.agent_name)} ended: ${text(event.status)}`,
-  paths_checked: (event) => `${counted(list(event.present).length, 'named file')} found, ${list(event.missing).length} missing`,
-  plan_created: plan,
-  clarity_scored: clarity,
-  validation_failed: (event) => `the reply violates the schema in ${counted(list(event.errors).length, 'place')}; ${text(event.consequence)}`,
-  escalated: (event) => `tier ${text(event.to)} takes over from ${text(event.from)}: ${brief(event.reason)}`,
-  lease_expired: (event) => `the lease of attempt ${String(event.attempt)} expired; the run returned to the queue`,
+  call_failed: ({ error }) => `the model call failed${error.status ? ` with status ${error.status}` : ''}: ${brief(error.message)}`,
+  pre_tool: (event) => `${event.tool_name} started`,
+  post_tool: (event) => (event.error ? `${event.tool_name} failed: ${brief(event.error)}` : `${event.tool_name} ended`),
+  child_started: (event) => `child ${event.agent_name} started`,
+  child_completed: (event) => `child ${event.agent_name} ended: ${event.status}`,
+  paths_checked: (event) => `${counted(event.present.length, 'named file')} found, ${event.missing.length} missing`,
+  plan_created: planCreated,
+  clarity_scored: (event) => `round ${event.round}: clarity score ${event.score} of at least ${event.threshold}; ${event.consequence}`,
+  validation_failed: (event) => `the reply violates the schema in ${counted(event.errors.length, 'place')}; ${event.consequence}`,
+  escalated: (event) => `tier ${event.to} takes over from ${event.from}: ${brief(event.reason)}`,
+  lease_expired: (event) => `the lease of attempt ${event.attempt} expired; the run returned to the queue`,
   deadline_reached: () => 'the run reached its time limit',
   stop_requested: () => 'a caller stopped the run',
   result: (event) => (event.result_data === null || event.result_data === undefined ? 'the run has a result' : 'the result satisfies the schema'),
-  run_completed: completed,
+  run_completed: runCompleted,
 };
 
-/** Describes an event in one sentence. Unknown types are named as they are. */
+/** Describes an event in one sentence. A newer server may send types that this list lacks; they are named as they are. */
 export function sentence(event: JournalEvent): string {
-  return SENTENCES[event.event_type]?.(event) ?? String(event.event_type).replaceAll('_', ' ');
+  const describe = SENTENCES[event.event_type] as ((event: JournalEvent) => string) | undefined;
+  return describe?.(event) ?? String(event.event_type).replaceAll('_', ' ');
 }
 
 export type Tone = 'plain' | 'good' | 'bad' | 'accent';
 
 export function tone(event: JournalEvent): Tone {
-  if (event.event_type === 'run_completed') return event.status === 'completed' ? 'good' : event.status === 'failed' ? 'bad' : 'plain';
-  if (event.event_type === 'result') return 'good';
-  if (event.event_type === 'call_failed' || event.event_type === 'tools_failed') return 'bad';
-  if (event.event_type === 'post_tool' && event.error) return 'bad';
-  if (['validation_failed', 'escalated', 'clarity_scored'].includes(event.event_type)) return 'accent';
-  return 'plain';
+  switch (event.event_type) {
+    case 'run_completed':
+      return event.status === 'completed' ? 'good' : event.status === 'failed' ? 'bad' : 'plain';
+    case 'result':
+      return 'good';
+    case 'call_failed':
+    case 'tools_failed':
+      return 'bad';
+    case 'post_tool':
+      return event.error ? 'bad' : 'plain';
+    case 'validation_failed':
+    case 'escalated':
+    case 'clarity_scored':
+      return 'accent';
+    default:
+      return 'plain';
+  }
 }
 
 const COMMON = ['seq', 'session_id', 'run_id', 'timestamp', 'event_type'];

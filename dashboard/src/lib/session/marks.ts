@@ -1,9 +1,9 @@
 import type { TextMark } from '$components/MarkedText.svelte';
-import type { Call, Repair } from '$lib/api/additions';
+import type { Call, Repair } from '$lib/api/types';
 import { locate } from '$lib/json/locate';
 import { parsePath, toPointer } from '$lib/json/pointer';
-import { codePoints, pointOffset, utf16Offsets } from '$lib/text/spans';
-import { describeRepair, isLossless } from './repairs';
+import { codePoints, pointOffsets, utf16Offsets } from '$lib/text/spans';
+import { describeRepair } from './repairs';
 
 /** Repairs that keep the document and leave out the text around it. */
 const AROUND = ['text_removed', 'document_chosen'];
@@ -14,6 +14,8 @@ const BETWEEN = (
 ).split(' ');
 const QUOTED_KEY = /['`‘“][^'`’”\n]*['`’”](?=\s*:)/;
 const TRAILING_COMMA = /,(?=(?:\s|\/\/[^\n]*(?:\n|$)|\/\*[^]*?\*\/)*[}\]]$)/;
+/** Characters before the end of a container in which its trailing comma is searched for; containers may have megabytes. */
+const TRAILING_MAX = 2_000;
 
 function leftOut(text: string, id: string, kept: [number, number], title: string): TextMark[] {
   const total = codePoints(text);
@@ -21,40 +23,50 @@ function leftOut(text: string, id: string, kept: [number, number], title: string
   return ranges.filter(([start, end]) => end > start).map(([start, end]) => ({ id, start, end, tone: 'removed' as const, title }));
 }
 
-/** Narrows the span of a container to its trailing comma or quoted key, or to its brackets. */
-function narrow(text: string, repair: Repair, [start, end]: [number, number]): [number, number][] {
-  const offsets = utf16Offsets(text, [start, end]);
-  const inside = text.slice(offsets.get(start), offsets.get(end));
-  if (!BETWEEN.includes(repair.kind) || !/^[{[]/.test(inside)) return [[start, end]];
-  const pattern = repair.kind === 'comma_removed' ? TRAILING_COMMA : repair.kind === 'quotes_changed' ? QUOTED_KEY : null;
-  const found = pattern?.exec(inside);
+/** Narrows the span of a container to its trailing comma or quoted key, or to its brackets. `inside` is the text of the span. */
+function narrow(inside: string, kind: Repair['kind'], [start, end]: [number, number]): [number, number][] {
+  if (!BETWEEN.includes(kind) || !/^[{[]/.test(inside)) return [[start, end]];
+  const from = kind === 'comma_removed' ? Math.max(0, inside.length - TRAILING_MAX) : 0;
+  const pattern = kind === 'comma_removed' ? TRAILING_COMMA : kind === 'quotes_changed' ? QUOTED_KEY : null;
+  const found = pattern?.exec(inside.slice(from));
   if (!found) return [[start, start + 1], [end - 1, end]];
-  const at = start + codePoints(inside.slice(0, found.index));
+  const at = start + codePoints(inside.slice(0, from + found.index));
   return [[at, at + codePoints(found[0])]];
 }
 
 /** Returns marks for repairs that have a place in the text. */
 export function repairMarks(text: string, repairs: Repair[], document: [number, number] | null): TextMark[] {
+  // One pass over the text for all spans, and one search for all repairs of a container: a reply may have megabytes.
+  const offsets = utf16Offsets(text, repairs.flatMap((repair) => repair.span ?? []));
+  const narrowed = new Map<string, [number, number][]>();
+  const rangesOf = (kind: Repair['kind'], span: [number, number]) => {
+    const key = `${kind} ${span.join()}`;
+    const ranges = narrowed.get(key) ?? narrow(text.slice(offsets.get(span[0]), offsets.get(span[1])), kind, span);
+    narrowed.set(key, ranges);
+    return ranges;
+  };
   return repairs.flatMap((repair, index): TextMark[] => {
     const id = `repair-${index}`;
     const title = describeRepair(repair);
     if (AROUND.includes(repair.kind)) return document ? leftOut(text, id, document, title) : [];
     if (!repair.span) return [];
-    const tone = isLossless(repair) ? ('lossless' as const) : ('lossy' as const);
-    return narrow(text, repair, repair.span).map(([start, end]) => ({ id, start, end, tone, title }));
+    const tone = repair.lossless ? ('lossless' as const) : ('lossy' as const);
+    return rangesOf(repair.kind, repair.span).map(([start, end]) => ({ id, start, end, tone, title }));
   });
 }
 
 /** Returns marks for violations whose value can be found in the text. */
 export function violationMarks(text: string, violations: string[], document: [number, number] | null): TextMark[] {
   const offsets = document ? utf16Offsets(text, document) : null;
-  return violations.flatMap((violation, index) => {
-    const path = parsePath(violation);
+  const found = violations.flatMap((title, index) => {
+    const path = parsePath(title);
     if (!path || path.length === 0) return [];
-    const found = locate(text, path, offsets?.get(document?.[0] ?? 0) ?? 0, offsets?.get(document?.[1] ?? 0) ?? text.length);
-    if (!found) return [];
-    return [{ id: `violation-${index}`, start: pointOffset(text, found[0]), end: pointOffset(text, found[1]), tone: 'bad' as const, title: violation }];
+    const place = locate(text, path, offsets?.get(document?.[0] ?? 0) ?? 0, offsets?.get(document?.[1] ?? 0) ?? text.length);
+    return place ? [{ id: `violation-${index}`, place, title }] : [];
   });
+  const points = pointOffsets(text, found.flatMap(({ place }) => place));
+  const point = (unit: number) => points.get(unit) ?? 0;
+  return found.map(({ id, place: [start, end], title }) => ({ id, start: point(start), end: point(end), tone: 'bad' as const, title }));
 }
 
 export function textMarks(text: string, call: Call): TextMark[] {
@@ -68,7 +80,7 @@ export function valueMarks(repairs: Repair[], violations: string[]): Map<string,
   const marks = new Map<string, ValueMark>();
   for (const repair of repairs) {
     if (repair.pointer === '') continue;
-    const tone = isLossless(repair) ? 'lossless' : 'lossy';
+    const tone = repair.lossless ? 'lossless' : 'lossy';
     if (marks.get(repair.pointer)?.tone !== 'lossy') marks.set(repair.pointer, { tone, title: describeRepair(repair) });
   }
   for (const violation of violations) {

@@ -1,44 +1,45 @@
-import type { JournalEvent, Run, RunSummary } from '$lib/api/additions';
-import { client, unwrap, type Schemas } from '$lib/api/client';
+import type { Agent, JournalEvent, Run, RunSummary, Session } from '$lib/api/types';
+import { ApiError, client, unwrap, unwrapExact } from '$lib/api/client';
+import { memberText, parseJson } from '$lib/json/exact';
 import { EventStream } from '$lib/live/stream.svelte';
+import { isActive } from '$lib/runs/verdict';
+import { JournalReader, type EventPage } from './reader.svelte';
 
 const EVENT_PAGE = 500;
 const REFRESH_EVERY_MS = 400;
 
 /** A session with its runs, the selected run and, once requested, its journal. */
 export class SessionModel {
-  session = $state.raw<Schemas['SessionView'] | null>(null);
+  session = $state.raw<Session | null>(null);
   runs = $state.raw<RunSummary[]>([]);
   run = $state.raw<Run | null>(null);
-  events = $state.raw<JournalEvent[]>([]);
+  /** Structured result of the run, as the server wrote it; null without one. */
+  resultJson = $state.raw<string | null>(null);
+  /** The last event of the session while it is active, for a line that says what it does. */
+  latest = $state.raw<JournalEvent | null>(null);
+  /** Type of the session's agent; null until it is known. */
+  agentType = $state<Agent['type'] | null>(null);
   error = $state.raw<unknown>(null);
-  eventsError = $state.raw<unknown>(null);
-  /** Number of events that arrived; parts that read from the server reload when it changes. */
+  /** Number of refreshes after new events; parts that read from the server reload when it changes. */
   version = $state(0);
+  readonly journal = new JournalReader((after) => this.readEvents(after, EVENT_PAGE));
 
   private wanted: string | null = null;
   private stream: EventStream | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  private journalWanted = false;
-  private journalBusy = false;
+  private arrived: JournalEvent[] = [];
+  private isStale = false;
   private closed = false;
+  /** Count requests, so that an answer that a later one has overtaken is dropped. */
+  private refreshes = 0;
+  private runReads = 0;
 
   constructor(readonly id: string) {}
-
-  async start(): Promise<void> {
-    await this.refresh();
-    if (this.closed || !this.session) return;
-    this.stream = new EventStream({
-      path: () => `/sessions/${this.id}/events/stream`,
-      lastId: String(this.session.last_seq),
-      onMessage: () => this.scheduleRefresh(),
-      onOpen: () => this.scheduleRefresh(),
-    });
-  }
 
   stop(): void {
     this.closed = true;
     this.stream?.close();
+    this.journal.close();
     clearTimeout(this.timer);
   }
 
@@ -47,65 +48,119 @@ export class SessionModel {
     if (this.wanted === run) return;
     this.wanted = run;
     this.run = null;
-    if (this.session) void this.readRun();
+    this.error = null;
+    if (this.session) void this.showRun();
   }
 
+  /** Reads the session, its runs and the selected run. The first success opens the stream. */
   async refresh(): Promise<void> {
+    const refresh = ++this.refreshes;
+    const isCurrent = () => refresh === this.refreshes && !this.closed;
     try {
-      const path = { session_id: this.id };
       const [session, page] = await Promise.all([
-        unwrap(client.GET('/sessions/{session_id}', { params: { path } })),
+        this.readSession(),
         unwrap(client.GET('/runs', { params: { query: { session_id: this.id, limit: 1000 } } })),
       ]);
+      if (!isCurrent()) return;
       this.session = session;
-      this.runs = page.runs as RunSummary[];
+      this.runs = page.runs;
+      this.follow(session.last_seq);
+      await Promise.all([this.readRun(), this.readAgentType(), this.readLatest(session)]);
+      if (isCurrent()) this.error = null;
+    } catch (error) {
+      if (isCurrent()) this.error = error;
+    }
+  }
+
+  private follow(lastSeq: number): void {
+    this.stream ??= new EventStream({
+      path: `/sessions/${this.id}/events/stream`,
+      lastId: String(lastSeq),
+      onMessage: ({ data }) => {
+        this.arrived.push(parseJson(data) as JournalEvent);
+        this.scheduleRefresh();
+      },
+      // A stream that resumes sends what was missed; it is no substitute for a read that failed meanwhile.
+      onOpen: (resumed) => {
+        if (!resumed || this.error !== null) this.scheduleRefresh();
+      },
+      onRefused: () => this.scheduleRefresh(),
+    });
+  }
+
+  /** Reads the session. If it no longer exists, nothing of it stays on the page, and the stream ends. */
+  private async readSession(): Promise<Session> {
+    try {
+      return await unwrap(client.GET('/sessions/{session_id}', { params: { path: { session_id: this.id } } }));
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) {
+        this.session = null;
+        this.run = null;
+        this.stream?.close();
+        this.stream = null;
+      }
+      throw error;
+    }
+  }
+
+  private async showRun(): Promise<void> {
+    try {
       await this.readRun();
-      this.error = null;
     } catch (error) {
       if (!this.closed) this.error = error;
     }
   }
 
-  /** Reads the journal up to its current end, and keeps it current from then on. */
-  async readJournal(): Promise<void> {
-    this.journalWanted = true;
-    if (this.journalBusy) return;
-    this.journalBusy = true;
-    try {
-      for (let more = true; more && !this.closed; ) {
-        const after = this.events.at(-1)?.seq ?? 0;
-        const params = { path: { session_id: this.id }, query: { after, limit: EVENT_PAGE } };
-        const page = await unwrap(client.GET('/sessions/{session_id}/events', { params }));
-        this.events = appendEvents(this.events, page.events as JournalEvent[]);
-        more = page.next !== null && page.next !== undefined && page.events.length > 0;
-      }
-      this.eventsError = null;
-    } catch (error) {
-      this.eventsError = error;
-    }
-    this.journalBusy = false;
-  }
-
   private async readRun(): Promise<void> {
     const id = this.wanted ?? this.session?.last_run_id;
     if (!id) return;
-    const run = (await unwrap(client.GET('/runs/{run_id}', { params: { path: { run_id: id } } }))) as Run;
-    if (id === (this.wanted ?? this.session?.last_run_id)) this.run = run;
+    const read = ++this.runReads;
+    const isCurrent = () => read === this.runReads && !this.closed;
+    try {
+      const text: string = await unwrap(client.GET('/runs/{run_id}', { params: { path: { run_id: id } }, parseAs: 'text' }));
+      if (!isCurrent()) return;
+      const run = parseJson(text) as Run;
+      if (run.session_id !== this.id) throw new Error(`run \`${id}\` belongs to session \`${run.session_id}\`, not to \`${this.id}\`; open that session instead`);
+      this.run = run;
+      this.resultJson = (run.result_data ?? null) === null ? null : memberText(text, 'result_data');
+    } catch (error) {
+      if (isCurrent()) throw error;
+    }
+  }
+
+  /** Reads the blueprint of the session, which its first event holds. */
+  private async readAgentType(): Promise<void> {
+    if (this.agentType !== null) return;
+    const [first] = (await this.readEvents(0, 1)).events;
+    if (first?.event_type === 'run_start') this.agentType = (first.blueprint as Agent).type ?? 'autonomous';
+  }
+
+  /** Reads the last event of an active session; later ones come with the stream. */
+  private async readLatest(session: Session): Promise<void> {
+    if (this.latest !== null || !isActive(session.status) || session.last_seq === 0) return;
+    const [last] = (await this.readEvents(session.last_seq - 1, 1)).events;
+    this.latest ??= last ?? null;
+  }
+
+  private readEvents(after: number, limit: number): Promise<EventPage> {
+    const params = { path: { session_id: this.id }, query: { after, limit } };
+    return unwrapExact(client.GET('/sessions/{session_id}/events', { params, parseAs: 'text' }));
   }
 
   private scheduleRefresh(): void {
-    this.timer ??= setTimeout(async () => {
-      this.timer = undefined;
-      await this.refresh();
-      if (this.journalWanted) await this.readJournal();
-      this.version += 1;
-    }, REFRESH_EVERY_MS);
+    this.isStale = true;
+    if (!this.closed) this.timer ??= setTimeout(() => void this.update(), REFRESH_EVERY_MS);
   }
-}
 
-/** Appends events in order of `seq`, without those that are already known. */
-export function appendEvents(known: JournalEvent[], more: JournalEvent[]): JournalEvent[] {
-  const last = known.at(-1)?.seq ?? 0;
-  const added = more.filter((event) => event.seq > last);
-  return added.length === 0 ? known : [...known, ...added];
+  private async update(): Promise<void> {
+    this.isStale = false;
+    const arrived = this.arrived;
+    this.arrived = [];
+    this.latest = arrived.at(-1) ?? this.latest;
+    this.journal.add(arrived);
+    await this.refresh();
+    this.version += 1;
+    this.timer = undefined;
+    if (this.isStale) this.scheduleRefresh();
+  }
 }

@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest';
-import { callsFromJournal } from './calls';
+import { withEscalation } from './calls';
 import { details, sentence, tone } from './journal';
 import { repairMarks, violationMarks } from './marks';
-import { retryWords, schemaOutcome } from './outcome';
-import { subtaskNames, treeRows } from './timeline';
+import { explanation, FAILURE_TYPES, retryWords, schemaOutcome } from './outcome';
+import { subtasks, treeRows } from './timeline';
 import { mergePatch } from '../agents/patch';
 import { quote } from '../command/lines';
 import { fieldsOf, parametersOf } from '../forms/parameters';
 import { cliWords, requestBody, type RunChoices } from '../forms/request';
 import { match } from '../nav/routes';
 import { heatMap, totals } from '../stats/figures';
-import type { JournalEvent, Run, RunSummary } from '$lib/api/additions';
+import type { Call, JournalEvent, Run, RunSummary } from '$lib/api/types';
 
-const event = (seq: number, event_type: string, members: object = {}) => ({ seq, session_id: 's', run_id: 'r', timestamp: '2026-11-18T12:00:00Z', event_type, ...members }) as JournalEvent;
+const event = (seq: number, event_type: string, members: object = {}) => ({ seq, session_id: 's', run_id: 'r', timestamp: '2026-11-18T12:00:00Z', event_type, ...members }) as unknown as JournalEvent;
 
 describe('journal', () => {
   it('says what happened', () => {
@@ -29,32 +29,17 @@ describe('journal', () => {
   });
 });
 
-describe('calls from the journal', () => {
-  it('follow retries, escalation and acceptance', () => {
-    const ladder = [{ tier: 'small', backend: { name: 's' } }, { tier: 'large', backend: { name: 'l' } }];
-    const calls = callsFromJournal(
-      [
-        event(1, 'attempt_started', { ladder }),
-        event(2, 'message', { role: 'assistant', content: 'one', reply: {} }),
-        event(3, 'validation_failed', { errors: ['$: no'], consequence: 'retry 1 of 1', correction: 'fix' }),
-        event(4, 'message', { role: 'assistant', content: 'two', reply: {} }),
-        event(5, 'escalated', { from: 'small', to: 'large', reason: '$.a: bad' }),
-        event(6, 'message', { role: 'assistant', content: '', reply: { tool_calls: [{ id: '1', name: 'submit_result', arguments: '{"a": 1}' }] } }),
-        event(7, 'result'),
-      ],
-      'r',
-    );
-    expect(calls.map((call) => [call.backend, call.outcome, call.violations, call.source])).toEqual([
-      ['s', 'rejected', ['$: no'], 'text'],
-      ['s', 'rejected', ['$.a: bad'], 'text'],
-      ['l', 'accepted', [], 'submit_result'],
-    ]);
-    expect(calls[2]?.source_text).toBe('{"a": 1}');
+describe('calls', () => {
+  const call = (consequence: string | null, outcome: Call['outcome'] = 'continued') => ({ outcome, consequence, violations: [] as string[] }) as unknown as Call;
+
+  it('that led to the next tier are rejected with the violation', () => {
+    expect(withEscalation(call('escalated to large: $.a: bad'))).toMatchObject({ outcome: 'rejected', violations: ['$.a: bad'], consequence: 'tier large takes over' });
+    expect(withEscalation(call('the tool was called')).outcome).toBe('continued');
   });
 });
 
 describe('marks', () => {
-  const repair = (kind: string, span: [number, number] | null) => ({ kind, span, pointer: '', from: null, to: null });
+  const repair = (kind: string, span: [number, number] | null) => ({ kind, span, pointer: '', from: null, to: null, lossless: true });
   const texts = (text: string, repairs: ReturnType<typeof repair>[], document: [number, number] | null) => repairMarks(text, repairs, document).map((mark) => [mark.tone, [...text].slice(mark.start, mark.end).join('')]);
 
   it('show the text around the document as left out', () => {
@@ -84,6 +69,15 @@ describe('outcome', () => {
     expect(schemaOutcome(run({ status: 'running' })).word).toBe('not checked yet');
     expect(schemaOutcome(run({ contract: null })).word).toBe('none');
   });
+
+  it('explains every type of failure, and says what to try', () => {
+    expect(FAILURE_TYPES.filter((type) => !/^[A-Z].+ \(`\w+`\)\. [A-Z].+\.$/.test(explanation(type)))).toEqual([]);
+  });
+
+  it('counts calls that led to the first result without a retry', () => {
+    const receipt = { calls: 3, retries: 0, repairs: [], rungs: [{ tier: 'lead' }] };
+    expect(schemaOutcome(run({ status: 'completed', schema_validation: { valid: true }, receipt })).detail).toBe('first result accepted as it was written in 3 calls');
+  });
 });
 
 describe('tree rows', () => {
@@ -93,7 +87,17 @@ describe('tree rows', () => {
     const children = new Map([['root', [make('b', '2026-11-18T12:00:02Z'), make('a', '2026-11-18T12:00:01Z')]], ['a', [make('c', '2026-11-18T12:00:03Z')]]]);
     const events = [event(1, 'child_started', { call_id: '1.scan-api.2', child_run_id: 'b' })];
     expect(treeRows(root, children, events, 0).map((row) => [row.label, row.depth])).toEqual([['root', 0], ['a', 1], ['c', 2], ['scan-api (attempt 2) · b', 1]]);
-    expect(subtaskNames(events).get('b')).toBe('scan-api (attempt 2)');
+  });
+
+  it('tell the rounds of an orchestration apart', () => {
+    const plan = (seq: number, round: number, description: string) => event(seq, 'plan_created', { round, subtasks: [{ id: 'scan', agent: 'x', description }] });
+    const child = (seq: number, call_id: string, child_run_id: string) => event(seq, 'child_started', { call_id, child_run_id });
+    const events = [plan(1, 1, 'Scan all.'), child(2, '1.scan.1', 'a'), child(3, '1.scan.2', 'b'), plan(4, 2, 'Scan the rest.'), child(5, '2.scan.1', 'c')];
+    expect([...subtasks(events).values()]).toEqual([
+      { name: 'scan (round 1)', description: 'Scan all' },
+      { name: 'scan (round 1, attempt 2)', description: 'Scan all' },
+      { name: 'scan (round 2)', description: 'Scan the rest' },
+    ]);
   });
 });
 

@@ -1,6 +1,6 @@
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import type { TimelineBucket } from '$lib/api/additions';
+import type { Bars } from './intervals';
 
 const color = (host: HTMLElement, name: string) => {
   const probe = document.createElement('span');
@@ -14,11 +14,13 @@ const color = (host: HTMLElement, name: string) => {
 const DAY = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 const HOUR = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
 
-function label(seconds: number, hourly: boolean): string {
-  return (hourly ? HOUR : DAY).format(seconds * 1_000);
-}
+/** An interval without runs has no bar. */
+const bar = (count: number): number | null => (count > 0 ? count : null);
 
-function options(host: HTMLElement, width: number, hourly: boolean): uPlot.Options {
+function options(host: HTMLElement, width: number, { interval, daysPerBar }: Bars): uPlot.Options {
+  const hourly = interval === 'hour';
+  const step = hourly ? 3_600 : 86_400 * daysPerBar;
+  const label = (seconds: number) => (hourly ? HOUR : DAY).format(seconds * 1_000);
   const text = color(host, '--text-muted');
   const line = color(host, '--line');
   const axis = { stroke: text, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: '12px system-ui' };
@@ -29,22 +31,22 @@ function options(host: HTMLElement, width: number, hourly: boolean): uPlot.Optio
     height: 200,
     cursor: { drag: { x: false, y: false }, points: { show: false } },
     legend: { live: false },
-    scales: { y: { range: (_, __, max) => [0, Math.max(1, max)] } },
-    axes: [{ ...axis, values: (_, times) => times.map((time) => label(time, hourly)), space: 64, incrs: hourly ? [3_600, 7_200, 14_400, 21_600] : [86_400, 172_800, 604_800] }, { ...axis, size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 10_000, 100_000] }],
-    series: [{ label: 'Time' }, series('Failed', '--bad'), series('After a retry', '--warn'), series('First pass', '--good')],
+    scales: { x: { range: (_, min, max) => [min - step / 2, max + step / 2] }, y: { range: (_, __, max) => [0, Math.max(1, max)] } },
+    axes: [{ ...axis, values: (_, times) => times.map(label), space: 64, incrs: hourly ? [3_600, 7_200, 14_400, 21_600] : [1, 2, 7, 14, 28, 56, 112, 224].map((days) => days * 86_400) }, { ...axis, size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 10_000, 100_000] }],
+    series: [{ label: 'Time' }, series('Failed', '--bad'), series('Later reply accepted', '--warn'), series('First reply accepted', '--good')],
   };
 }
 
-/** Draws first-pass, retried and failed runs as stacked bars; returns the function that removes the chart. */
-export function drawTimeline(host: HTMLElement, buckets: TimelineBucket[]): () => void {
+/** Draws runs whose first or a later reply was accepted, and failed runs, as stacked bars; returns the function that removes the chart. */
+export function drawTimeline(host: HTMLElement, bars: Bars): () => void {
+  const { rows } = bars;
   const data: uPlot.AlignedData = [
-    buckets.map((bucket) => Date.parse(bucket.start) / 1_000),
-    buckets.map((bucket) => bucket.completed + bucket.failed),
-    buckets.map((bucket) => bucket.completed),
-    buckets.map((bucket) => bucket.first_pass),
+    rows.map((row) => Date.parse(row.start) / 1_000),
+    rows.map((row) => bar(row.completed + row.failed)),
+    rows.map((row) => bar(row.completed)),
+    rows.map((row) => bar(row.first_pass)),
   ];
-  const hourly = buckets.length > 1 && Date.parse(buckets[1]?.start ?? '') - Date.parse(buckets[0]?.start ?? '') < 86_400_000;
-  const plot = new uPlot(options(host, host.clientWidth, hourly), data, host);
+  const plot = new uPlot(options(host, host.clientWidth, bars), data, host);
   const observer = new ResizeObserver(() => plot.setSize({ width: host.clientWidth, height: 200 }));
   observer.observe(host);
   return () => {

@@ -27,30 +27,29 @@ export function utf16Offsets(text: string, points: number[]): Map<number, number
   return offsets;
 }
 
-function covering(spans: Span[], start: number, end: number): string[] {
-  return spans.filter((span) => span.start <= start && span.end >= end && span.start < span.end).map((span) => span.id);
-}
-
 /**
  * Splits a text at the borders of all spans. Overlapping spans share segments; a zero-width span becomes a segment
  * without text at its place, before the text that follows.
  */
 export function segments(text: string, spans: Span[]): Segment[] {
-  const ordered = spans.filter((span) => span.end >= span.start && span.start >= 0);
-  const offsets = utf16Offsets(text, [0, Number.MAX_SAFE_INTEGER, ...ordered.flatMap((span) => [span.start, span.end])]);
   const total = codePoints(text);
-  const borders = [...new Set([0, total, ...ordered.flatMap((span) => [Math.min(span.start, total), Math.min(span.end, total)])])];
-  borders.sort((a, b) => a - b);
+  const ordered = spans.filter((span) => span.end >= span.start && span.start >= 0).map(({ id, start, end }) => ({ id, start: Math.min(start, total), end: Math.min(end, total) }));
+  ordered.sort((a, b) => a.start - b.start);
+  const borders = [...new Set([0, total, ...ordered.flatMap((span) => [span.start, span.end])])].sort((a, b) => a - b);
+  const offsets = utf16Offsets(text, borders);
+  let from = 0;
+  let open: typeof ordered = [];
 
   const result: Segment[] = [];
   borders.forEach((border, index) => {
-    for (const span of ordered) {
-      if (span.start === span.end && Math.min(span.start, total) === border) result.push({ text: '', ids: [span.id] });
+    open = open.filter((span) => span.end > border);
+    for (let span = ordered[from]; span?.start === border; span = ordered[(from += 1)]) {
+      if (span.end === border) result.push({ text: '', ids: [span.id] });
+      else open.push(span);
     }
     const next = borders[index + 1];
     if (next === undefined) return;
-    const piece = text.slice(offsets.get(border) ?? text.length, offsets.get(next) ?? text.length);
-    result.push({ text: piece, ids: covering(ordered, border, next) });
+    result.push({ text: text.slice(offsets.get(border), offsets.get(next)), ids: open.map((span) => span.id) });
   });
   return result;
 }
@@ -61,7 +60,18 @@ export function codePoints(text: string): number {
   return count;
 }
 
-/** Returns the code point offset of a UTF-16 offset. */
-export function pointOffset(text: string, unit: number): number {
-  return codePoints(text.slice(0, unit));
+/** Maps UTF-16 offsets to code point offsets in one pass. Offsets beyond the end map to the end. */
+export function pointOffsets(text: string, units: number[]): Map<number, number> {
+  const wanted = [...new Set(units)].sort((a, b) => a - b);
+  const offsets = new Map<number, number>();
+  let unit = 0;
+  let point = 0;
+  for (const target of wanted) {
+    while (unit < target && unit < text.length) {
+      unit += (text.codePointAt(unit) ?? 0) > 0xffff ? 2 : 1;
+      point += 1;
+    }
+    offsets.set(target, point);
+  }
+  return offsets;
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { codePoints, pointOffset, segments, utf16Offsets } from './spans';
-import { cut, visible, visibleText } from './visible';
+import { split } from './names';
+import { codePoints, pointOffsets, segments, utf16Offsets } from './spans';
+import { cut, hasRightToLeft, shareMarks, stretches, visible, visibleText } from './visible';
 
 const marked = (text: string, spans: [string, number, number][]) =>
   segments(text, spans.map(([id, start, end]) => ({ id, start, end }))).map((segment) => `${segment.text}${segment.ids.length > 0 ? `<${segment.ids.join()}>` : ''}`);
@@ -54,7 +55,39 @@ describe('offsets', () => {
   it('maps code points to UTF-16 units and back', () => {
     expect(utf16Offsets('a👩b', [0, 1, 2, 3, 9])).toEqual(new Map([[0, 0], [1, 1], [2, 3], [3, 4], [9, 4]]));
     expect(codePoints('a👩b')).toBe(3);
-    expect(pointOffset('a👩b', 3)).toBe(2);
+    expect(pointOffsets('a👩b', [4, 3, 0, 9])).toEqual(new Map([[0, 0], [3, 2], [4, 3], [9, 3]]));
+  });
+});
+
+describe('stretches', () => {
+  it('join hidden characters that stand side by side', () => {
+    expect(stretches('a\u0001\u0002\u202Eb', 10)).toEqual([
+      { text: 'a', names: null },
+      { text: '⟦U+0001⟧⟦U+0002⟧⟦U+202E⟧', names: ['control character', 'right-to-left override'] },
+      { text: 'b', names: null },
+    ]);
+    expect(stretches('', 10)).toEqual([{ text: '', names: null }]);
+  });
+
+  it('write hidden characters beyond the limit in the text', () => {
+    expect(stretches('\u0001a\u0002b\u0003\u0004', 1)).toEqual([
+      { text: '⟦U+0001⟧', names: ['control character'] },
+      { text: 'a⟦U+0002⟧b⟦U+0003⟧⟦U+0004⟧', names: null },
+    ]);
+    expect(stretches('\u0001', 0)).toEqual([{ text: '⟦U+0001⟧', names: null }]);
+  });
+});
+
+describe('right-to-left letters', () => {
+  it('are found in every script, unlike marks that are shown', () => {
+    for (const text of ['a\u05d0', '\u0627', '\u0661', '\u{1e900}', '\ufb1d']) expect(hasRightToLeft(text)).toBe(true);
+    for (const text of ['', 'größe ⟦⟧ 👩', '\u202e\u2067\ufeff', '漢字']) expect(hasRightToLeft(text)).toBe(false);
+  });
+});
+
+describe('shareMarks', () => {
+  it('gives the first texts what they need', () => {
+    expect(shareMarks(['a', '\u0001a\u0002', 'b', '\u0003', '\u0001a\u0002', '\u0004'], 4)).toEqual([0, 2, 0, 1, 1, 0]);
   });
 });
 
@@ -84,5 +117,17 @@ describe('visible', () => {
   it('cuts between code points', () => {
     expect(cut('a👩b', 2)).toBe('a');
     expect(cut('abc', 3)).toBe('abc');
+  });
+});
+
+describe('long names', () => {
+  it('keep their ends, in which they differ', () => {
+    expect(split('triage')).toEqual(['triage', '']);
+    const [start, end] = split('invoice-processing-for-the-regional-office-001');
+    expect([start + end, end]).toEqual(['invoice-processing-for-the-regional-office-001', 'office-001']);
+  });
+
+  it('are not split inside a character', () => {
+    expect(split('𝔘'.repeat(30))).toEqual(['𝔘'.repeat(20), '𝔘'.repeat(10)]);
   });
 });

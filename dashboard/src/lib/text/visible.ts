@@ -54,6 +54,50 @@ export function visible(text: string): Piece[] {
   return pieces;
 }
 
+// The blocks whose characters are written from right to left, assigned or not.
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+
+/** Says whether a text has letters that could reorder the text beside it. */
+export function hasRightToLeft(text: string): boolean {
+  return RIGHT_TO_LEFT.test(text);
+}
+
+/** Text to render in one element: ordinary text, or hidden characters that stand side by side, with their names. */
+export interface Stretch {
+  text: string;
+  names: string[] | null;
+}
+
+/** Splits text for display into at most `limit` stretches of hidden characters; later ones are written in the text. */
+export function stretches(text: string, limit: number): Stretch[] {
+  const result: Stretch[] = [];
+  let marked = 0;
+  for (const piece of visible(text)) {
+    const name = 'code' in piece ? piece.name : null;
+    const written = 'code' in piece ? `⟦${piece.code}⟧` : piece.text;
+    const last = result.at(-1);
+    if (name !== null && last?.names) {
+      last.text += written;
+      if (!last.names.includes(name)) last.names.push(name);
+    } else if (name !== null && marked < limit) {
+      marked += 1;
+      result.push({ text: written, names: [name] });
+    } else if (last && last.names === null) last.text += written;
+    else result.push({ text: written, names: null });
+  }
+  return result;
+}
+
+/** Shares the highlighted stretches of a page among its texts: the first ones that need them get them. */
+export function shareMarks(texts: string[], limit: number): number[] {
+  let rest = limit;
+  return texts.map((text) => {
+    const own = rest > 0 ? stretches(text, rest).filter((stretch) => stretch.names).length : 0;
+    rest -= own;
+    return own;
+  });
+}
+
 /** Returns the text with hidden characters written as `⟦U+202E⟧`, for attributes and titles. */
 export function visibleText(text: string): string {
   return visible(text)

@@ -1,0 +1,87 @@
+import { describe, expect, it } from 'vitest';
+import type { JournalEvent } from '$lib/api/types';
+import { fieldsOf, parametersOf, textsOf, withDefaults, type Field } from './parameters';
+import { cliWords, hasCliCommand, NO_OPTIONS, requestBody, type RunChoices } from './request';
+import { findStart, rerunOf } from './rerun';
+
+const properties = {
+  language: { enum: ['en', 'de'], default: 'de' },
+  pages: { type: 'integer', default: 3 },
+  topics: { type: 'array', items: { type: 'string' }, default: ['a', 'b'] },
+  title: { type: 'string' },
+};
+const fields = fieldsOf({ type: 'object', properties }) as Field[];
+
+describe('parameters', () => {
+  it('start with their defaults', () => {
+    const texts = withDefaults(fields, {}, []);
+    expect(texts).toEqual({ language: 'de', pages: '3', topics: 'a\nb', title: '' });
+    expect(parametersOf(fields, texts)).toEqual({ language: 'de', pages: 3, topics: ['a', 'b'] });
+  });
+
+  it('keep what was typed when the agent changes, and take its defaults otherwise', () => {
+    const other = fieldsOf({ type: 'object', properties: { language: { enum: ['en', 'de'], default: 'en' }, title: { type: 'string', default: 'none' }, pages: { type: 'integer', default: 5 } } }) as Field[];
+    const typed = { ...withDefaults(fields, {}, []), pages: '8', title: '' };
+    expect(withDefaults(other, typed, fields)).toMatchObject({ language: 'en', pages: '8', title: 'none' });
+  });
+
+  it('of an earlier run leave its unset ones empty', () => {
+    expect(textsOf(fields, { language: 'en', topics: ['x', 'y'] })).toEqual({ language: 'en', pages: '', topics: 'x\ny', title: '' });
+  });
+
+  it('of an earlier run that no field expresses need the editor', () => {
+    expect(textsOf(fields, { language: 'en', region: 'north' })).toBeNull();
+    expect(textsOf(fields, { title: 7 })).toBeNull();
+    expect(textsOf(fields, { topics: ['one\ntwo'] })).toBeNull();
+  });
+});
+
+describe('options', () => {
+  const choices: RunChoices = { ...NO_OPTIONS, agent: 'a', parameters: { prompt: 'x' }, schema: 'agent', schemaName: '', inlineSchema: undefined, maxTokens: '40', timeout: '30' };
+
+  it('bound tokens and time', () => {
+    expect(requestBody(choices)).toEqual({ agent_name: 'a', prompt: 'x', max_tokens: 40, timeout_seconds: 30 });
+    expect(cliWords(choices).join(' ')).toBe('run a -p x --max-tokens 40 --timeout 30');
+  });
+
+  it('without a field are kept', () => {
+    const kept = { ...choices, others: { strict_json_only: true, correction: 'patch' } };
+    expect(requestBody(kept).output_schema_options).toEqual({ strict_json_only: true, correction: 'patch' });
+    expect(hasCliCommand(kept)).toBe(true);
+    expect(cliWords(kept).slice(-3)).toEqual(['--strict-json-only', '--correction', 'patch']);
+    expect(hasCliCommand({ ...choices, others: { extract_json: false } })).toBe(false);
+    expect(hasCliCommand({ ...choices, others: { strict_json_only: false } })).toBe(false);
+  });
+});
+
+describe('run again', () => {
+  const options = { max_retries: 1, extract_json: true, strict_json_only: false, validation_mode: 'strict', strategy: 'auto', correction: 'auto', schema_form: 'auto', reject_placeholders: false };
+  const start = (members: Record<string, unknown>) => ({ event_type: 'run_start', run_id: 'run_1', type: 'start_session', input: '', parameters: { prompt: 'x' }, blueprint: {}, contract: { source: 'blueprint', schema: {}, hash: '', options }, ...members }) as unknown as Parameters<typeof rerunOf>[0];
+
+  it('takes every choice of the request', () => {
+    const contract = { source: 'named', schema_name: 's', schema: {}, hash: '', options: { ...options, max_retries: 4, validation_mode: 'lenient', strategy: 'tool', strict_json_only: true } };
+    const rerun = rerunOf(start({ contract, overrides: { backend: 'b', model: 'm', max_tokens: 40, timeout_seconds: 30 } }));
+    expect(rerun).toMatchObject({ parameters: { prompt: 'x' }, schema: 'named', schemaName: 's' });
+    expect(rerun.options).toEqual({ retries: '4', mode: 'lenient', strategy: 'tool', backend: 'b', model: 'm', maxTokens: '40', timeout: '30' });
+    expect(rerun.others).toEqual({ strict_json_only: true });
+  });
+
+  it('leaves out what the agent sets', () => {
+    const contract = { source: 'blueprint', schema: {}, hash: '', options: { ...options, validation_mode: 'lenient' } };
+    const rerun = rerunOf(start({ contract, blueprint: { default_output_schema_options: { validation_mode: 'lenient' } } }));
+    expect(rerun.options).toEqual(NO_OPTIONS);
+    expect(rerun.others).toEqual({});
+    expect(rerunOf(start({ contract: { ...contract, source: 'default', options: { ...options, max_retries: 2 } } })).options.retries).toBe('');
+    expect(rerunOf(start({ contract: null })).options).toEqual(NO_OPTIONS);
+  });
+
+  it('finds the start of the run beyond the first page of a journal', async () => {
+    const pages = [0, 1_000, 2_000];
+    const read = (after: number) => {
+      const events = after === 2_000 ? [start({ run_id: 'run_2' })] : [start({})];
+      return Promise.resolve({ events: events as unknown as JournalEvent[], next: pages[pages.indexOf(after) + 1] ?? null });
+    };
+    expect((await findStart('run_2', read)).parameters).toEqual({ prompt: 'x' });
+    await expect(findStart('run_3', read)).rejects.toThrow('no start of run run_3');
+  });
+});
