@@ -1,5 +1,6 @@
-"""Runs Slipform as one of the contestants: the `slipform` command, one process per task."""
+"""Runs Slipform as one of the contestants: the `slipform` command, one process per task, or the gateway for other clients."""
 
+import atexit
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("SLIPFORM_BINARY", str(ROOT / "target/release/slipform"))
 RUN_SECONDS_MAX = 300
+STOP_SECONDS_MAX = 10
 
 SETTINGS = """\
 [backends.local]
@@ -18,6 +20,12 @@ model = "{model}"
 max_tokens = {max_tokens}
 timeout_seconds = 200
 retries = 0
+"""
+
+# The gateway answers for the name of the model that all clients send.
+GATEWAY = """
+[gateway]
+fallback_backend = "local"
 """
 
 # The embedded model with the same weights, from SLIPFORM_MODEL, and without a server.
@@ -60,6 +68,27 @@ def probe(folder: str) -> dict:
     if done.returncode:
         raise Failed(done.stderr[-300:])
     return json.loads(done.stdout)["capabilities"]
+
+
+def serve(folder: str) -> str:
+    """Starts the gateway, which ends with this process, and returns its base URL."""
+    server = subprocess.Popen([BINARY, "serve", "--listen", "127.0.0.1:0"], cwd=folder, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True)
+    atexit.register(stop, server)
+    started = next((line for line in server.stderr if "listening on http://" in line), None)
+    if started is None:
+        raise Failed(f"slipform serve ended with status {server.wait()}")
+    # An unread pipe would fill up.
+    subprocess.Popen(["cat"], stdin=server.stderr, stdout=subprocess.DEVNULL)
+    return f"{started.split('listening on ')[1].split()[0]}/v1"
+
+
+def stop(server: subprocess.Popen) -> None:
+    server.terminate()
+    try:
+        server.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        server.kill()
 
 
 def run(folder: str, task: dict, strategy: str, calls_max: int, *extra: str) -> tuple[object, dict]:

@@ -4,17 +4,21 @@
 
 All peers use the same model server through the proxy (`proxy.py`): temperature 0, the same seed, the same `max_tokens`,
 at most three calls per task. An answer counts only if `judge.py` finds it valid. A name may have a mode, such as
-`instructor:json` or `pydantic-ai:prompted`; the default is the peer's best mode on this server.
+`instructor:json` or `pydantic-ai:prompted`; the default is the peer's best mode on this server. `gateway:openai`,
+`gateway:instructor` and `gateway:pydantic-ai` are the same clients on Slipform's gateway, which calls the same server;
+`gateway:instructor+json` selects a mode.
 """
 
 import argparse
 import importlib.metadata
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from typing import Callable
 
 import judge
@@ -35,16 +39,23 @@ class Failed(Exception):
     """The peer could not be set up."""
 
 
+@dataclass
+class Endpoint:
+    """The server that a client calls instead of the proxy."""
+
+    base_url: str
+
+
 def chat_messages(task: dict) -> list[dict]:
     system = [{"role": "system", "content": task["system"]}] if "system" in task else []
     return [*system, {"role": "user", "content": task["prompt"]}]
 
 
-def server_json_schema(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
+def server_json_schema(mode: str, tasks: list[dict], server: Proxy | Endpoint) -> Run:
     """The server's constrained output with the unchanged prompt of the task."""
     import openai
 
-    client = openai.OpenAI(base_url=proxy.base_url, api_key="none", max_retries=0, timeout=TASK_SECONDS_MAX)
+    client = openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0, timeout=TASK_SECONDS_MAX)
 
     def run(task: dict) -> object:
         answer = client.chat.completions.create(
@@ -56,13 +67,13 @@ def server_json_schema(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
     return run
 
 
-def instructor(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
+def instructor(mode: str, tasks: list[dict], server: Proxy | Endpoint) -> Run:
     import instructor as library
     import openai
 
     modes = {"json": library.Mode.JSON, "md_json": library.Mode.MD_JSON, "tools": library.Mode.TOOLS,
              "json_schema": library.Mode.JSON_SCHEMA}
-    raw = openai.OpenAI(base_url=proxy.base_url, api_key="none", max_retries=0, timeout=TASK_SECONDS_MAX)
+    raw = openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0, timeout=TASK_SECONDS_MAX)
     client = library.from_openai(raw, mode=modes[mode or "tools"])
 
     def run(task: dict) -> object:
@@ -75,7 +86,7 @@ def instructor(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
     return run
 
 
-def pydantic_ai(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
+def pydantic_ai(mode: str, tasks: list[dict], server: Proxy | Endpoint) -> Run:
     from pydantic_ai import Agent, NativeOutput, PromptedOutput, ToolOutput
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
@@ -84,7 +95,7 @@ def pydantic_ai(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
     kinds = {"native": NativeOutput, "prompted": PromptedOutput, "tool": ToolOutput}
     output = kinds[mode or "native"]
     backend = OpenAIChatModel(
-        MODEL, provider=OpenAIProvider(base_url=proxy.base_url, api_key="none"),
+        MODEL, provider=OpenAIProvider(base_url=server.base_url, api_key="none"),
         profile=OpenAIModelProfile(supports_json_schema_output=True, supports_json_object_output=True),
     )
     backend.client.max_retries = 0
@@ -170,7 +181,19 @@ def embedded(tasks: list[dict], proxy: Proxy) -> Run:
     return run
 
 
-PEERS = {"slipform": slipform, "server": server_json_schema, "instructor": instructor, "pydantic-ai": pydantic_ai, "baml": baml}
+def gateway(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
+    """An unchanged client of Slipform's gateway, whose backend is the model server."""
+    client, _, client_mode = (mode or "openai").partition("+")
+    settings = ours.SETTINGS.format(base_url=proxy.base_url, model=MODEL, max_tokens=proxy.max_tokens)
+    folder = ours.project([], settings + ours.GATEWAY)
+    with proxy.unlimited() as tally:
+        print(f"gateway probe: {ours.probe(folder)}, {tally.calls} calls", file=sys.stderr)
+    return CLIENTS[client](client_mode, tasks, Endpoint(ours.serve(folder)))
+
+
+CLIENTS = {"openai": server_json_schema, "instructor": instructor, "pydantic-ai": pydantic_ai}
+PEERS = {"slipform": slipform, "gateway": gateway, "server": server_json_schema, "instructor": instructor,
+         "pydantic-ai": pydantic_ai, "baml": baml}
 
 
 def brief(error: BaseException) -> str:
@@ -243,6 +266,8 @@ def main() -> int:
     parser.add_argument("--transcripts", help="file for every request and reply, to investigate failures")
     options = parser.parse_args()
 
+    # Exits normally, so that the gateway is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with open(options.tasks) as file:
         tasks = json.load(file)[: options.limit : options.every]
     proxy = Proxy(options.base_url, options.max_tokens, CALLS_MAX, SEED)

@@ -37,6 +37,7 @@ impl BenchRun {
             parameters: json!({"prompt": input}),
             input: input.to_owned(),
             overrides: RunOverrides::default(),
+            conversation: None,
         };
         Ok(BenchRun { start, rung })
     }

@@ -70,13 +70,15 @@ async fn tokens(fixture: &Fixture, broken: &Value, correction: Correction) -> Re
         strategy: Some(Strategy::SystemPrompt),
         ..OptionsPatch::default()
     };
-    let tier = TierBackend { tier: "default".into(), backend: config.info(Capabilities::default(), None) };
+    let tier = TierBackend::new("default", config.info(Capabilities::default(), None));
     let run = BenchRun::new(blueprint, options, fixture.input, LadderRung { tier, backend })?;
     match run.perform().await?.0 {
         Outcome::Completed(success) if success.result_data.as_ref() == Some(&fixture.reply) => {
             Ok(success.receipt.tokens.input + success.receipt.tokens.output)
         }
-        Outcome::Completed(_) => bail!("{}: the correction changed valid parts", fixture.name),
+        Outcome::Completed(_) | Outcome::ToolCalls(_) => {
+            bail!("{}: the correction changed valid parts", fixture.name)
+        }
         Outcome::Failed(failure) => bail!("{}: {}", fixture.name, failure.error.message),
     }
 }

@@ -141,7 +141,7 @@ fn masks(path: &Path) -> Result<()> {
     let tasks: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(file)?)?;
     let (mut masks, mut decode, mut tokens) = (Duration::ZERO, Duration::ZERO, 0);
     let step = tasks.len().div_ceil(TASKS).max(1);
-    let mut answer = |request: &Request| model.answer(request, &Interrupt::default(), &mut |_| {});
+    let mut answer = |request: &Request| model.answer(request, &Interrupt::default(), &mut |_: usize| {});
     for task in tasks.iter().step_by(step) {
         let timing = answer(&request(task, task["prompt"].as_str().unwrap_or_default()))?.timing;
         masks += timing.masks;

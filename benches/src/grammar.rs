@@ -113,7 +113,7 @@ pub fn run(corpora: &Path, options: &Options) -> Result<()> {
     config.timeout_seconds = SECONDS_MAX;
     config.model = options.model.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let backend = Arc::new(Embedded::new(options.model.clone(), &config));
-    let tier = TierBackend { tier: "default".into(), backend: config.info(Capabilities::default(), None) };
+    let tier = TierBackend::new("default", config.info(Capabilities::default(), None));
     let rung = LadderRung { tier, backend };
     let mut lines = String::new();
     println!("\n## Real schemas answered by the embedded model ({} tokens)\n", options.max_tokens);
@@ -211,6 +211,7 @@ async fn answer(schema: &Value, limits: &Value, rung: &LadderRung) -> Result<Row
             let empty = count_empty(schema, schema, &value);
             Row { empty, value, ..row(true, compiled, String::new(), success.receipt) }
         }
+        Outcome::ToolCalls(_) => bail!("a run without tools ended with calls"),
         Outcome::Failed(failure) => {
             let first = failure.error.validation_errors.first().cloned().unwrap_or_default();
             let reason = format!("{}: {first}", failure.error.message);

@@ -164,7 +164,7 @@ impl SlipformRun {
         let capabilities = Capabilities { json_schema: Support::Enforced, ..Capabilities::default() };
         let blueprint =
             Blueprint { name: "reviewer".into(), output_schema: Some(schema()), ..Blueprint::default() };
-        let tier = TierBackend { tier: "default".into(), backend: config.info(capabilities, None) };
+        let tier = TierBackend::new("default", config.info(capabilities, None));
         Ok(SlipformRun {
             run: BenchRun::new(blueprint, OptionsPatch::default(), PROMPT, LadderRung { tier, backend })?,
         })
@@ -172,7 +172,7 @@ impl SlipformRun {
 
     async fn call(&self) -> Result<()> {
         match self.run.perform().await?.0 {
-            Outcome::Completed(_) => Ok(()),
+            Outcome::Completed(_) | Outcome::ToolCalls(_) => Ok(()),
             Outcome::Failed(failure) => bail!("the run failed: {}", failure.error.message),
         }
     }
