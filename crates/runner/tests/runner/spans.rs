@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -79,8 +80,27 @@ impl Subscriber for Collector {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn spans_of_run_calls_and_tools_contain_no_content() {
+/// Tells the test that it runs in a process of its own.
+const IS_ALONE: &str = "SLIPFORM_TEST_SPANS_ALONE";
+
+#[test]
+fn spans_of_run_calls_and_tools_contain_no_content() {
+    // `tracing` remembers for the whole process which call sites are recorded, and asks the thread that reaches a call site
+    // first. A test on another thread, which records nothing, would switch the spans off.
+    if std::env::var_os(IS_ALONE).is_some() {
+        return record_spans();
+    }
+    let own_name = "spans::spans_of_run_calls_and_tools_contain_no_content";
+    let mut alone = Command::new(std::env::current_exe().unwrap());
+    let run = alone.args(["--exact", own_name, "--nocapture"]).env(IS_ALONE, "1").output().unwrap();
+    let printed = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{printed}{}", String::from_utf8_lossy(&run.stderr));
+    assert!(printed.contains("1 passed"), "{printed}");
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn record_spans() {
+    tokio::time::pause();
     let collector = Collector::default();
     let _guard = tracing::subscriber::set_default(collector.clone());
     let api = FakeApi::new();
