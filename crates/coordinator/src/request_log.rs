@@ -1,7 +1,7 @@
 //! Stores the summaries of gateway requests after their responses, in groups.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use slipform_api::RequestLog;
@@ -26,12 +26,12 @@ const MESSAGE_BYTES_MAX: usize = 500;
 /// The summaries that are not stored yet.
 #[derive(Debug, Default)]
 pub(crate) struct PendingRequests {
-    pending: Mutex<Vec<(GatewayRequest, Instant)>>,
+    pending: Mutex<Vec<(Arc<GatewayRequest>, Instant)>>,
     dropped: AtomicU64,
 }
 
 impl PendingRequests {
-    fn lock(&self) -> MutexGuard<'_, Vec<(GatewayRequest, Instant)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Arc<GatewayRequest>, Instant)>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -46,7 +46,7 @@ impl RequestLog for App {
         self.metrics().gateway_request(&request);
         let mut pending = self.pending_requests().lock();
         if pending.len() < PENDING_MAX {
-            pending.push((storable(request), Instant::now()));
+            pending.push((Arc::new(storable(request)), Instant::now()));
         } else {
             self.pending_requests().dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -94,7 +94,7 @@ impl App {
     }
 }
 
-fn ended(group: &[(GatewayRequest, Instant)]) -> Vec<EndedRequest> {
+fn ended(group: &[(Arc<GatewayRequest>, Instant)]) -> Vec<EndedRequest> {
     let ended = group.iter().map(|(request, end)| EndedRequest {
         request: request.clone(),
         age_ms: end.elapsed().as_millis().try_into().unwrap_or(i64::MAX),

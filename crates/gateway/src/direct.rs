@@ -19,6 +19,7 @@ use crate::error::ApiError;
 use crate::failure::{FailedRun, internal, rejected, timed_out, unavailable};
 use crate::models::{ConnectError, ModelProvider, ModelRoute};
 use crate::observer::{Observed, Observer, Restart};
+use crate::random::random;
 use crate::usage::UsageMeter;
 
 /// The name of the agent that direct runs have in traces.
@@ -224,8 +225,11 @@ fn after_sent(sent: Option<String>, text: String) -> String {
 
 /// Returns the text of a validated value: as the model wrote it, unless it was changed.
 pub(crate) fn validated_text(written: Option<String>, value: &Value, is_unrepaired: bool) -> String {
-    let is_same = |text: &String| serde_json::from_str::<Value>(text).is_ok_and(|parsed| parsed == *value);
-    written.filter(|text| is_unrepaired && is_same(text)).unwrap_or_else(|| value.to_string())
+    let compact = value.to_string();
+    let is_same = |text: &String| {
+        *text == compact || serde_json::from_str::<Value>(text).is_ok_and(|parsed| parsed == *value)
+    };
+    written.filter(|text| is_unrepaired && is_same(text)).unwrap_or(compact)
 }
 
 /// Returns a call with an id that is unique in the conversation. The ids of servers are kept, because some require their own
@@ -241,15 +245,6 @@ fn with_client_id(call: ToolCall, conversation: &Conversation, others: &[ToolCal
     }
     let bytes: [u8; 12] = random();
     ToolCall { id: with_hex("call_", &bytes), ..call }
-}
-
-/// Returns random bytes. Without a source of randomness they are zero, and ids repeat.
-pub(crate) fn random<const BYTES: usize>() -> [u8; BYTES] {
-    let mut bytes = [0; BYTES];
-    if let Err(error) = getrandom::fill(&mut bytes) {
-        tracing::error!("no random numbers: {error}");
-    }
-    bytes
 }
 
 #[cfg(test)]

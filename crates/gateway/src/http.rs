@@ -20,12 +20,13 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::budget::Budgets;
 use crate::chat::request::ChatRequest;
 use crate::deadline::time_limit;
-use crate::direct::{ChoiceResult, Deltas, DirectRun, random};
+use crate::direct::{ChoiceResult, Deltas, DirectRun};
 use crate::durable::{Bill, DurableRun};
 use crate::error::ApiError;
 use crate::failure::internal;
 use crate::in_flight::{Finished, Limits, RequestsInFlight};
 use crate::models::{ModelName, ModelProvider, ModelRoute};
+use crate::random::random;
 use crate::respond::PendingResponse;
 use crate::summary::SummaryGuard;
 

@@ -36,6 +36,7 @@ mod http;
 mod in_flight;
 mod models;
 mod observer;
+mod random;
 mod respond;
 mod summary;
 mod usage;

@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 use crate::chat::request::ChatRequest;
 use crate::chat::response::{Completion, Head};
 use crate::chat::stream::ChatStream;
-use crate::direct::random;
 use crate::http::now;
 use crate::in_flight::{Finished, Waiter};
+use crate::random::random;
 
 /// The time for which the status of a streamed response is held back, so that a failure has its own status.
 const STATUS_HOLD: Duration = Duration::from_secs(10);

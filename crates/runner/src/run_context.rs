@@ -46,7 +46,8 @@ impl RunContext {
     pub(crate) fn attempt_started(&self, tools: Vec<ToolDefinition>) -> EventBody {
         let Resources { ladder, blueprint, .. } = &self.resources;
         let ladder = ladder.iter().map(|rung| rung.tier.clone()).collect();
-        let is_resolved = **blueprint != *self.start().blueprint;
+        let is_resolved =
+            !Arc::ptr_eq(blueprint, &self.start().blueprint) && *blueprint != self.start().blueprint;
         let blueprint = is_resolved.then(|| blueprint.clone());
         EventBody::AttemptStarted { ladder, blueprint, tools, agents: self.assignment.agents.clone() }
     }

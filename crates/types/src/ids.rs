@@ -1,6 +1,6 @@
 //! Ids of sessions and runs.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -75,10 +75,14 @@ id! {
 
 /// Returns a prefix followed by bytes as hexadecimal digits, the format of ids and secrets.
 pub fn with_hex(prefix: &str, bytes: &[u8]) -> String {
-    bytes.iter().fold(String::from(prefix), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(prefix.len() + 2 * bytes.len());
+    text.push_str(prefix);
+    for byte in bytes {
+        text.push(char::from(HEX[usize::from(byte >> 4)]));
+        text.push(char::from(HEX[usize::from(byte & 15)]));
+    }
+    text
 }
 
 fn check(text: &str, kind: &'static str, prefix: &'static str) -> Result<(), Error> {

@@ -1,5 +1,7 @@
 //! Requests of the gateway.
 
+use std::sync::Arc;
+
 use slipform_types::GatewayRequest;
 
 use super::Millis;
@@ -8,7 +10,7 @@ use super::Millis;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedRequest {
     /// The summary.
-    pub request: GatewayRequest,
+    pub request: Arc<GatewayRequest>,
     /// The time since its end.
     pub age_ms: Millis,
 }

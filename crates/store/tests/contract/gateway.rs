@@ -24,7 +24,7 @@ fn ended(number: usize, backend: &str, error: Option<&str>, age_ms: i64) -> Ende
         tokens: Tokens { input: 100, output: 20 },
         duration_ms: 1_500,
     };
-    EndedRequest { request, age_ms }
+    EndedRequest { request: request.into(), age_ms }
 }
 
 async fn listed(test: &Fixture, filter: RequestFilter) -> Vec<RequestRecord> {
@@ -49,7 +49,7 @@ pub(crate) async fn requests_are_listed_newest_first_and_filtered(test: &Fixture
     test.store.record_requests(written.clone()).await.unwrap();
     let all = listed(test, RequestFilter::default()).await;
     let requests: Vec<&GatewayRequest> = all.iter().rev().map(|record| &record.request).collect();
-    assert_eq!(requests, written.iter().map(|ended| &ended.request).collect::<Vec<_>>());
+    assert_eq!(requests, written.iter().map(|ended| &*ended.request).collect::<Vec<_>>());
     assert!(all.iter().all(|record| record.finished_at - record.started_at == 1_500));
     let ids = async |filter: RequestFilter| -> Vec<String> {
         listed(test, filter).await.into_iter().map(|record| record.request.request_id).collect()

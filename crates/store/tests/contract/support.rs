@@ -181,7 +181,7 @@ pub(crate) fn start(agent: &str, run_type: RunType) -> EventBody {
     let contract = Contract {
         source: ContractSource::Inline,
         schema_name: None,
-        schema: json!({"type": "object"}),
+        schema: json!({"type": "object"}).into(),
         hash: "sha256:0".to_owned(),
         options: ContractOptions::default(),
         example: None,
