@@ -172,7 +172,7 @@ fn request(task: &Value, prompt: &str) -> Request {
     Request {
         system: Some(format!("Answer with JSON of this form:\n\n{}", compact(&schema))),
         messages: vec![Message::user(prompt)],
-        format: Format::JsonSchema { name: "task".into(), schema, strict: true },
+        format: Format::JsonSchema { name: "task".into(), schema: schema.into(), strict: true },
         max_tokens: Some(300),
         ..Request::default()
     }

@@ -1,5 +1,7 @@
 //! Resolves the contract of a run: its output schema and how it is enforced.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use slipform_schema::Cache;
 use slipform_types::{
@@ -115,7 +117,7 @@ pub fn resolve_with(
     Ok(Some(Contract {
         source,
         schema_name: name.map(ToOwned::to_owned),
-        schema: schema.clone(),
+        schema: Arc::new(schema.clone()),
         hash: compiled.hash().to_owned(),
         options: patch.resolve(&ContractOptions { max_retries, ..ContractOptions::default() }),
         example,

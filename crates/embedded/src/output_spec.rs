@@ -42,7 +42,7 @@ impl<'r> OutputSpec<'r> {
             Format::Text => None,
             Format::JsonObject { schema: None } => Some(Cow::Owned(json!({"type": "object"}))),
             Format::JsonObject { schema: Some(schema) } | Format::JsonSchema { schema, .. } => {
-                Some(Cow::Borrowed(schema))
+                Some(Cow::Borrowed(&**schema))
             }
         };
         let must_call = request.tool_choice == ToolChoice::Required;
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn tools_with_schema_give_a_choice_that_parses_back() {
         let schema = json!({"type": "object"});
-        let format = Format::JsonSchema { name: "r".into(), schema, strict: true };
+        let format = Format::JsonSchema { name: "r".into(), schema: schema.into(), strict: true };
         let request = request(format, &["search", "read"], ToolChoice::Auto);
         let spec = OutputSpec::of(&request).unwrap();
         let tools: Vec<_> = spec.branches().iter().map(|branch| branch.tool.map(str::to_owned)).collect();
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn tool_choice_required_excludes_result_and_none_excludes_calls() {
         let schema = json!({"type": "object"});
-        let format = Format::JsonSchema { name: "r".into(), schema, strict: true };
+        let format = Format::JsonSchema { name: "r".into(), schema: schema.into(), strict: true };
         let required = request(format.clone(), &["search"], ToolChoice::Required);
         let spec = OutputSpec::of(&required).unwrap();
         let tools: Vec<_> = spec.branches().iter().map(|branch| branch.tool.map(str::to_owned)).collect();

@@ -160,10 +160,10 @@ fn prepare(context: &RequestContext<'_>, plan: &CallPlan) -> PreparedRequest {
     let blueprint = &*context.task.blueprint;
     let Some(contract) = &context.task.contract else { return prepare_plain(context, plan) };
     let whole = match (&contract.wrapped, plan.mode.wants_object()) {
-        (Some(wrapped), true) => wrapped.source(),
-        _ => contract.schema.source(),
+        (Some(wrapped), true) => wrapped.shared_source(),
+        _ => contract.schema.shared_source(),
     };
-    let shown = plan.parts().map_or(whole, |parts| parts.schema.source());
+    let shown = plan.parts().map_or(whole, |parts| parts.schema.shared_source());
     // Small models copy examples, and the grammar already enforces the form.
     let is_shown = plan.parts().is_none() && plan.mode != OutputMode::Grammar;
     let example = contract.definition.example.as_ref().filter(|_| is_shown);
@@ -182,7 +182,7 @@ fn prepare(context: &RequestContext<'_>, plan: &CallPlan) -> PreparedRequest {
     }
     request.messages = messages(context, plan, prompt_mode(contract, plan.mode), shown, example);
     request.tools = context.tools.callables.request_tools().collect();
-    let restricted_schema = restricted_schema(context, plan, shown);
+    let restricted_schema = restricted_schema(context, plan, shown).map(Arc::new);
     let shown = restricted_schema.as_ref().unwrap_or(shown);
     let target = Target { name: contract.name(&blueprint.name), tool: &contract.tool, shown };
     let unenforced = constrain(&mut request, &target, context.backend, plan);
@@ -219,7 +219,7 @@ fn request(context: &RequestContext<'_>, plan: &CallPlan) -> Request {
     let conversation = context.task.conversation.as_deref();
     Request {
         max_tokens: plan.budget,
-        schema_hint: hint.map(|contract| contract.definition.schema.clone()),
+        schema_hint: hint.map(|contract| Value::clone(&contract.definition.schema)),
         // The client of a free text gets as many tokens as the server itself allows.
         is_whole: conversation.is_some_and(|conversation| !conversation.is_streamed),
         has_no_budget: conversation.is_some() && contract.is_none() && plan.budget.is_none(),
@@ -445,7 +445,7 @@ fn answered_calls<'a>(
 struct Target<'a> {
     name: String,
     tool: &'a SubmitTool,
-    shown: &'a Value,
+    shown: &'a Arc<Value>,
 }
 
 /// Asks the backend to enforce the schema, if the mode supports it. Returns the keywords that it
@@ -460,38 +460,53 @@ fn constrain(
         return Vec::new();
     }
     let dialect = backend.dialect.parse().unwrap_or(Dialect::Generic);
-    let narrowed = plan.narrow.map(|characters| narrow(target.shown, characters));
+    let narrowed = plan.narrow.map(|characters| Arc::new(narrow(target.shown, characters)));
     let schema = narrowed.as_ref().unwrap_or(target.shown);
-    let lowered = match backend.kind {
-        // The embedded backend accepts any schema and reports the keywords that it cannot express.
-        BackendKind::Embedded => {
-            Lowered { schema: schema.clone(), strict: true, lost: Vec::new(), needs_restore: false }
-        }
-        _ => lower(schema, dialect),
-    };
-    match plan.mode {
-        OutputMode::Tool => return submit_tool(request, (target.tool, schema), lowered, dialect, backend),
-        OutputMode::JsonObject => request.format = Format::JsonObject { schema: Some(lowered.schema) },
-        _ => {
-            let name = target.name.clone();
-            request.format = Format::JsonSchema { name, schema: lowered.schema, strict: lowered.strict };
-        }
+    let sent = SentSchema::of(schema, dialect, backend.kind);
+    if plan.mode == OutputMode::Tool {
+        return submit_tool(request, (target.tool, schema), sent, dialect, backend);
     }
-    lowered.lost
+    let SentSchema { schema, strict, lost } = sent;
+    request.format = match plan.mode {
+        OutputMode::JsonObject => Format::JsonObject { schema: Some(schema) },
+        _ => Format::JsonSchema { name: target.name.clone(), schema, strict },
+    };
+    lost
+}
+
+/// A schema in the form that the backend accepts.
+struct SentSchema {
+    schema: Arc<Value>,
+    /// Whether the backend enforces it.
+    strict: bool,
+    /// The keywords that the backend does not enforce.
+    lost: Vec<String>,
+}
+
+impl SentSchema {
+    fn of(schema: &Arc<Value>, dialect: Dialect, kind: BackendKind) -> SentSchema {
+        // The embedded backend accepts any schema and reports the keywords that it cannot express. An unknown server gets
+        // the schema unchanged.
+        if kind == BackendKind::Embedded || dialect == Dialect::Generic {
+            return SentSchema { schema: schema.clone(), strict: true, lost: Vec::new() };
+        }
+        let Lowered { schema, strict, lost, .. } = lower(schema, dialect);
+        SentSchema { schema: Arc::new(schema), strict, lost }
+    }
 }
 
 fn submit_tool(
     request: &mut Request,
     (tool, schema): (&SubmitTool, &Value),
-    lowered: Lowered,
+    sent: SentSchema,
     dialect: Dialect,
     backend: &BackendInfo,
 ) -> Vec<String> {
     // Lowering the schema only helps if the backend enforces the result.
-    let strict = lowered.strict && dialect == Dialect::OpenAi;
+    let strict = sent.strict && dialect == Dialect::OpenAi;
     let enforces = strict || backend.capabilities.forced_tools == Support::Enforced;
     let (parameters, lost) =
-        if enforces { (lowered.schema, lowered.lost) } else { (schema.clone(), Vec::new()) };
+        if enforces { (Value::clone(&sent.schema), sent.lost) } else { (schema.clone(), Vec::new()) };
     request.tools.push(Tool {
         name: tool.name.to_string(),
         description: tool.description.to_string(),

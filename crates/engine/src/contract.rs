@@ -94,7 +94,7 @@ impl CompiledContract {
             source: ContractSource::Blueprint,
             schema_name: Some(name.to_owned()),
             hash: COMPILED.compile(&schema)?.hash().to_owned(),
-            schema,
+            schema: Arc::new(schema),
             options,
             example: None,
         };

@@ -206,7 +206,8 @@ impl State {
 
     /// Saves the input, steps and answer of this run for later runs of the session.
     fn save_past_run(&mut self) {
-        let Some(task) = &self.task else { return };
+        // A caller that keeps its own conversation sends all of it again.
+        let Some(task) = self.task.as_ref().filter(|task| task.conversation.is_none()) else { return };
         let answer = match self.decisions.outcome() {
             Some(Outcome::Completed(success)) => match (&success.result_data, &success.result_text) {
                 (Some(data), _) => data.to_string(),

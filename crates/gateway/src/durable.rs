@@ -102,7 +102,7 @@ impl DurableRun {
         };
         Ok(RunRequest {
             parameters: Some(Value::Object(parameters)),
-            output_schema: contract.as_ref().map(|contract| contract.schema.clone()),
+            output_schema: contract.as_ref().map(|contract| Value::clone(&contract.schema)),
             output_schema_options: Some(self.request.options.clone()).filter(|options| !options.is_empty()),
             max_tokens: self.request.max_tokens,
             sampling: conversation.sampling.clone(),

@@ -1,17 +1,17 @@
 //! Backend for the chat completions API of OpenAI, LM Studio, Ollama, vLLM, llama.cpp and compatible servers.
 //!
-//! This file builds requests; `reply` parses responses.
+//! This file chooses the members of requests; `body` writes them, and `reply` parses responses.
 
+mod body;
 mod reply;
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use slipform_schema::Dialect;
-use slipform_types::{Format, Message, Part, Reply, Request, Role, Tool, ToolCall, ToolChoice};
+use slipform_types::{Message, Reply, Request, Role, ToolCall, ToolChoice};
 
 use crate::config::{BackendConfig, is_small};
 use crate::error::Error;
@@ -19,6 +19,7 @@ use crate::http::{Address, Http, Post};
 use crate::secret::Secret;
 use crate::{Backend, Call, CallFuture};
 
+use body::{ChatMembers, RequestBody, ResponseFormat};
 use reply::Chat;
 
 /// The most tool calls in one reply. A model that makes more is usually in a loop.
@@ -80,7 +81,16 @@ impl Endpoint {
     ///
     /// If the server rejects `stream_options` or the default budget, sends the request again without them and omits
     /// them from then on.
-    pub(crate) async fn send(&self, call: Call<'_>, mut body: Map<String, Value>) -> Result<Reply, Error> {
+    pub(crate) async fn send(&self, call: Call<'_>, body: Map<String, Value>) -> Result<Reply, Error> {
+        self.send_members(call, body, None).await
+    }
+
+    async fn send_members(
+        &self,
+        call: Call<'_>,
+        mut body: Map<String, Value>,
+        chat: Option<ChatMembers<'_>>,
+    ) -> Result<Reply, Error> {
         const STREAM_OPTIONS: &str = "stream_options";
         let (budget, max_tokens) = self.budget;
         let mut extras = Vec::new();
@@ -97,7 +107,7 @@ impl Endpoint {
             let blamed_by = &[STREAM_OPTIONS, "include_usage"];
             extras.push(Extra { name: STREAM_OPTIONS, blamed_by, is_rejected: &self.rejects_stream_options });
         }
-        let mut outcome = self.post(call, &body).await;
+        let mut outcome = self.post(call, &body, chat.as_ref()).await;
         let mut omitted = Vec::new();
         while let Err(Error::Rejected { status: 400 | 422, message }) = &outcome {
             let is_blamed = |extra: &mut Extra<'_>| extra.blamed_by.iter().any(|text| message.contains(text));
@@ -109,7 +119,7 @@ impl Endpoint {
                 body.shift_remove(extra.name);
                 omitted.push(extra);
             }
-            outcome = self.post(call, &body).await;
+            outcome = self.post(call, &body, chat.as_ref()).await;
         }
         // A message that merely quotes the request names its members too. Then the last attempt fails as well.
         if !matches!(outcome, Err(Error::Rejected { .. })) {
@@ -118,52 +128,18 @@ impl Endpoint {
         outcome
     }
 
-    async fn post(&self, call: Call<'_>, body: &Map<String, Value>) -> Result<Reply, Error> {
-        let body = RequestBody { rest: body, response_format: ResponseFormat::of(&call.request.format) };
+    async fn post(
+        &self,
+        call: Call<'_>,
+        rest: &Map<String, Value>,
+        chat: Option<&ChatMembers<'_>>,
+    ) -> Result<Reply, Error> {
+        let response_format = ResponseFormat::of(&call.request.format);
+        let body = RequestBody { rest, chat, response_format };
         let body = serde_json::to_vec(&body)
             .map_err(|error| Error::Settings(format!("the request cannot be serialized: {error}")))?;
         let post = Post { url: &self.url, body: &body, call };
         self.http.call::<Chat>(post).await
-    }
-}
-
-/// The body of a request. The schema is borrowed, because it is often the largest part.
-#[derive(Serialize)]
-struct RequestBody<'a> {
-    #[serde(flatten)]
-    rest: &'a Map<String, Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_format: Option<ResponseFormat<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum ResponseFormat<'a> {
-    JsonObject {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        schema: Option<&'a Value>,
-    },
-    JsonSchema {
-        json_schema: NamedSchema<'a>,
-    },
-}
-
-#[derive(Serialize)]
-struct NamedSchema<'a> {
-    name: &'a str,
-    strict: bool,
-    schema: &'a Value,
-}
-
-impl<'a> ResponseFormat<'a> {
-    fn of(format: &'a Format) -> Option<ResponseFormat<'a>> {
-        match format {
-            Format::Text => None,
-            Format::JsonObject { schema } => Some(ResponseFormat::JsonObject { schema: schema.as_ref() }),
-            Format::JsonSchema { name, schema, strict } => Some(ResponseFormat::JsonSchema {
-                json_schema: NamedSchema { name, strict: *strict, schema },
-            }),
-        }
     }
 }
 
@@ -244,9 +220,7 @@ impl OpenAi {
     fn body(&self, request: &Request) -> Map<String, Value> {
         let mut body = Map::new();
         self.defaults.apply(request, &mut body);
-        body.insert("messages".to_owned(), messages(request));
         if !request.tools.is_empty() {
-            body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
             let choice = match &request.tool_choice {
                 ToolChoice::Auto => None,
                 ToolChoice::Required => Some(json!("required")),
@@ -264,56 +238,12 @@ impl OpenAi {
 impl Backend for OpenAi {
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
         let body = self.body(call.request);
-        Box::pin(self.endpoint.send(call, body))
+        Box::pin(self.endpoint.send_members(call, body, Some(ChatMembers::of(call.request))))
     }
 
     fn about(&self) -> std::pin::Pin<Box<dyn Future<Output = Option<Value>> + Send + '_>> {
         Box::pin(async move { self.endpoint.http.get(&format!("{}/models", self.base)).await.ok() })
     }
-}
-
-fn messages(request: &Request) -> Value {
-    let mut list = Vec::with_capacity(request.messages.len() + 1);
-    if let Some(system) = &request.system {
-        list.push(json!({"role": "system", "content": system}));
-    }
-    for message in merged(&request.messages) {
-        let mut shown = match message.role {
-            Role::User => json!({"role": "user", "content": content(&message)}),
-            Role::System => json!({"role": "system", "content": message.content}),
-            Role::Tool => {
-                json!({"role": "tool", "tool_call_id": message.tool_call_id, "content": message.content})
-            }
-            Role::Assistant if message.tool_calls.is_empty() => {
-                json!({"role": "assistant", "content": message.content})
-            }
-            Role::Assistant => {
-                let calls: Vec<Value> = message.tool_calls.iter().map(tool_call).collect();
-                let content = if message.content.is_empty() { Value::Null } else { json!(message.content) };
-                json!({"role": "assistant", "content": content, "tool_calls": calls})
-            }
-        };
-        if let Some(name) = &message.name {
-            shown["name"] = json!(name);
-        }
-        list.push(shown);
-    }
-    Value::Array(list)
-}
-
-/// Returns the content of a message: a text, or the list of its parts if it has images.
-fn content(message: &Message) -> Value {
-    if message.parts.is_empty() {
-        return json!(message.content);
-    }
-    let part = |part: &Part| match part {
-        Part::Text { text } => json!({"type": "text", "text": text}),
-        Part::Image { url, detail: None } => json!({"type": "image_url", "image_url": {"url": url}}),
-        Part::Image { url, detail } => {
-            json!({"type": "image_url", "image_url": {"url": url, "detail": detail}})
-        }
-    };
-    message.parts.iter().map(part).collect()
 }
 
 /// Merges consecutive user messages into one, because many chat templates require alternating roles.
@@ -330,26 +260,6 @@ pub(crate) fn merged(messages: &[Message]) -> Vec<Cow<'_, Message>> {
         }
     }
     list
-}
-
-fn tool(tool: &Tool) -> Value {
-    let mut function =
-        json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
-    if tool.strict {
-        function["strict"] = json!(true);
-    }
-    json!({"type": "function", "function": function})
-}
-
-fn tool_call(call: &ToolCall) -> Value {
-    // Valid arguments are sent back exactly as the model wrote them.
-    let arguments =
-        arguments(call).map_or_else(|substitute| substitute.to_string(), |_| call.arguments.clone());
-    json!({
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": arguments},
-    })
 }
 
 /// Parses the arguments of an earlier call, to be sent back in the conversation.

@@ -137,10 +137,10 @@ fn request(feature: &str) -> Request {
     let mut request = plain_request();
     match feature {
         "json_schema" => {
-            let schema = contradicting_schema();
+            let schema = contradicting_schema().into();
             request.format = Format::JsonSchema { name: "paint".to_owned(), schema, strict: true };
         }
-        "json_object" => request.format = Format::JsonObject { schema: Some(contradicting_schema()) },
+        "json_object" => request.format = Format::JsonObject { schema: Some(contradicting_schema().into()) },
         _ => {
             request.tools = vec![Tool {
                 name: "describe_paint".to_owned(),

@@ -58,7 +58,8 @@ impl Cache {
 
     /// Returns the cached schema for `hash` if its source is equal to `source`. Does not compile.
     pub fn known(&self, hash: &str, source: &Value) -> Option<Schema> {
-        self.entries().get(hash).filter(|schema| schema.source() == source)
+        let is_equal = |schema: &Schema| std::ptr::eq(schema.source(), source) || schema.source() == source;
+        self.entries().get(hash).filter(is_equal)
     }
 
     /// Returns the compiled schema for `source`, from the cache if possible.

@@ -39,7 +39,7 @@ pub struct Schema {
 
 #[derive(Debug)]
 struct Inner {
-    source: Value,
+    source: Arc<Value>,
     hash: String,
     validator: Validator,
     references: References,
@@ -105,7 +105,7 @@ impl Compiler {
             self.validator(source, source)?
         };
         let inner = Inner {
-            source: source.clone(),
+            source: Arc::new(source.clone()),
             hash: hash(&text),
             validator,
             references,
@@ -169,6 +169,11 @@ impl Schema {
 
     /// Returns the schema as it was given, in its own key order. Google's form is returned as JSON Schema.
     pub fn source(&self) -> &Value {
+        &self.inner.source
+    }
+
+    /// Returns what [`Schema::source`] returns, to be shared.
+    pub fn shared_source(&self) -> &Arc<Value> {
         &self.inner.source
     }
 

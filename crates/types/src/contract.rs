@@ -1,5 +1,7 @@
 //! The contract of a run: its resolved output schema, with source and options.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -21,7 +23,7 @@ pub struct Contract {
     /// The schema's name in the registry; `None` if the caller did not request it by name.
     pub schema_name: Option<String>,
     /// The schema, in its own key order.
-    pub schema: Value,
+    pub schema: Arc<Value>,
     /// `sha256:` and the hash of the schema's compact JSON text.
     pub hash: String,
     /// The enforcement options.

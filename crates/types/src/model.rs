@@ -265,14 +265,14 @@ pub enum Format {
     JsonObject {
         /// The schema, for servers that accept one here.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        schema: Option<Value>,
+        schema: Option<Arc<Value>>,
     },
     /// JSON that satisfies a schema.
     JsonSchema {
         /// A name for the schema; some servers require one.
         name: String,
         /// The schema, lowered to what the backend accepts.
-        schema: Value,
+        schema: Arc<Value>,
         /// Whether the backend is asked to enforce it.
         strict: bool,
     },

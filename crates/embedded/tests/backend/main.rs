@@ -22,7 +22,7 @@ fn schema() -> Value {
 fn question() -> Request {
     Request {
         messages: vec![Message::user("Oslo has 700000 people.")],
-        format: Format::JsonSchema { name: "city".into(), schema: schema(), strict: true },
+        format: Format::JsonSchema { name: "city".into(), schema: schema().into(), strict: true },
         max_tokens: Some(60),
         ..Request::default()
     }

@@ -49,7 +49,7 @@ fn request(schema: &Value) -> Request {
     Request {
         system: Some(format!("Fill in the form.\n\nAnswer with JSON of this form:\n\n{}", compact(schema))),
         messages: vec![Message::user(TICKET)],
-        format: Format::JsonSchema { name: "ticket".into(), schema: schema.clone(), strict: true },
+        format: Format::JsonSchema { name: "ticket".into(), schema: schema.clone().into(), strict: true },
         max_tokens: Some(160),
         ..Request::default()
     }
@@ -207,7 +207,7 @@ fn choice_is_a_tool_call_or_a_result_that_satisfies_its_schema() {
         let mut asked = Request {
             messages: vec![Message::user("Use the tool weather for Lisbon, 3 days.")],
             tools: vec![tool],
-            format: Format::JsonSchema { name: "r".into(), schema: result.clone(), strict: true },
+            format: Format::JsonSchema { name: "r".into(), schema: result.clone().into(), strict: true },
             max_tokens: Some(80),
             ..Request::default()
         };

@@ -80,7 +80,7 @@ pub(super) fn prepare(
     }
     let allowed = allowed_actions(context, plan);
     let restricted_schema = result.and_then(|result| restricted_schema(context, plan, result));
-    let shown = envelope::action_schema(callables, restricted_schema.as_ref().or(result), allowed);
+    let shown = Arc::new(envelope::action_schema(callables, restricted_schema.as_ref().or(result), allowed));
     let target = Target { name: "action".to_owned(), tool: &envelope.tool, shown: &shown };
     let unenforced = constrain(&mut request, &target, context.backend, plan);
     PreparedRequest { request: Arc::new(request), unenforced }

@@ -165,7 +165,7 @@ impl State {
                 return self.retry(rejection, plan);
             }
         }
-        let schema = self.contract().map(|contract| &contract.definition.schema);
+        let schema = self.contract().map(|contract| &*contract.definition.schema);
         let is_echo = echoes_schema(schema, &reply_text(reply));
         let wanted = self.contract().map(|contract| contract.options().schema_form);
         if is_echo && wanted == Some(SchemaForm::Auto) {

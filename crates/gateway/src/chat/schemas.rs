@@ -83,7 +83,12 @@ pub(super) fn contract(schema: SchemaText<'_>, terms: ContractTerms) -> Result<A
         source: ContractSource::Inline,
         schema_name: terms.name.clone(),
         hash: compiled.hash().to_owned(),
-        schema: source,
+        // Contracts share the compiled schema's source, so that it is found without a comparison.
+        schema: if *compiled.source() == source {
+            compiled.shared_source().clone()
+        } else {
+            Arc::new(source)
+        },
         options: terms.options.clone(),
         example: None,
     });

@@ -172,7 +172,7 @@ async fn usage_estimate_includes_every_part_of_the_request() {
         system: Some(text(1)),
         messages: vec![Message::user(text(2)), Message::assistant("", vec![call]), Message::tool("a", "")],
         tools: vec![tool],
-        format: Format::JsonSchema { name: "s".to_owned(), schema: schema(128), strict: true },
+        format: Format::JsonSchema { name: "s".to_owned(), schema: schema(128).into(), strict: true },
         ..Request::default()
     };
     for kind in crate::support::HTTP {

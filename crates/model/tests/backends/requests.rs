@@ -65,7 +65,7 @@ fn full_request() -> Request {
         ],
         tools: vec![tool("look", false), tool("paint", true)],
         tool_choice: ToolChoice::Named("paint".to_owned()),
-        format: Format::JsonSchema { name: "paint".to_owned(), schema: colours(), strict: true },
+        format: Format::JsonSchema { name: "paint".to_owned(), schema: colours().into(), strict: true },
         max_tokens: Some(77),
         has_no_budget: false,
         is_whole: false,
@@ -85,6 +85,9 @@ async fn openai_request_contains_all_fields() {
         max_tokens: 77
         temperature: 0.5
         seed: 7
+        tool_choice: {"type":"function","function":{"name":"paint"}}
+        stream: true
+        stream_options: {"include_usage":true}
         messages[]: {"role":"system","content":"You know paint."}
         messages[]: {"role":"user","content":"Look.\n\nTwice."}
         messages[]: {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{\"colour\":\"red\"}"}},{"id":"c2","type":"function","function":{"name":"look","arguments":"{\"invalid_arguments\":\"not json\"}"}}]}
@@ -95,9 +98,6 @@ async fn openai_request_contains_all_fields() {
         messages[]: {"role":"user","content":"As JSON."}
         tools[]: {"type":"function","function":{"name":"look","description":"Does look.","parameters":{"type":"object","properties":{"colour":{"type":"string"}}}}}
         tools[]: {"type":"function","function":{"name":"paint","description":"Does paint.","parameters":{"type":"object","properties":{"colour":{"type":"string"}}},"strict":true}}
-        tool_choice: {"type":"function","function":{"name":"paint"}}
-        stream: true
-        stream_options: {"include_usage":true}
         response_format: {"type":"json_schema","json_schema":{"name":"paint","strict":true,"schema":{"type":"object","properties":{"colour":{"type":"string"}}}}}
     "#]]).await;
 }
@@ -158,33 +158,33 @@ async fn settings_apply_where_the_request_has_no_value() {
         &question(),
         set,
         expect![[r#"
-        POST /v1/chat/completions
-        authorization: Bearer sk-1234567890
-        content-type: application/json
-        model: "m"
-        max_completion_tokens: 9
-        temperature: 0.25
-        seed: 3
-        messages[]: {"role":"user","content":"Which colour?"}
-        stream: true
-        stream_options: {"include_usage":true}
-    "#]],
+            POST /v1/chat/completions
+            authorization: Bearer sk-1234567890
+            content-type: application/json
+            model: "m"
+            max_completion_tokens: 9
+            temperature: 0.25
+            seed: 3
+            stream: true
+            stream_options: {"include_usage":true}
+            messages[]: {"role":"user","content":"Which colour?"}
+        "#]],
     )
     .await;
 }
 
 #[tokio::test]
 async fn json_object_format_includes_its_schema() {
-    let format = Format::JsonObject { schema: Some(colours()) };
+    let format = Format::JsonObject { schema: Some(colours().into()) };
     check(BackendKind::OpenAi, &Request { format, ..question() }, |_| {}, expect![[r#"
         POST /v1/chat/completions
         authorization: Bearer sk-1234567890
         content-type: application/json
         model: "m"
-        messages[]: {"role":"user","content":"Which colour?"}
         max_tokens: 8192
         stream: true
         stream_options: {"include_usage":true}
+        messages[]: {"role":"user","content":"Which colour?"}
         response_format: {"type":"json_object","schema":{"type":"object","properties":{"colour":{"type":"string"}}}}
     "#]]).await;
 }
@@ -319,15 +319,15 @@ async fn openai_request_has_images_and_sampling_parameters() {
         seed: 7
         stop[]: "END"
         reasoning_effort: "low"
+        parallel_tool_calls: false
+        max_tokens: 8192
+        stream: true
+        stream_options: {"include_usage":true}
         messages[]: {"role":"user","content":[{"type":"text","text":"What is this?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA","detail":"low"}},{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}
         messages[]: {"role":"assistant","content":"A cat."}
         messages[]: {"role":"system","content":"Be brief."}
         messages[]: {"role":"user","content":"Sure?"}
         tools[]: {"type":"function","function":{"name":"look","description":"Looks.","parameters":{"type":"object","properties":{"colour":{"type":"string"}}}}}
-        parallel_tool_calls: false
-        max_tokens: 8192
-        stream: true
-        stream_options: {"include_usage":true}
     "#]]).await;
 }
 

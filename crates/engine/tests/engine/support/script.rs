@@ -193,7 +193,7 @@ fn start(case: &Case) -> Result<EventBody, String> {
     let contract = case.contract.as_ref().map(|asked| Contract {
         source: asked.source.unwrap_or(ContractSource::Inline),
         schema_name: asked.schema_name.clone(),
-        schema: asked.schema.clone(),
+        schema: asked.schema.clone().into(),
         hash: "sha256:0".to_owned(),
         options: asked.options.resolve(&ContractOptions::default()),
         example: asked.example.clone(),
