@@ -7,7 +7,7 @@ use slipform_types::{ClientCalls, Conversation, Outcome, Protocol, Repair, Reply
 use crate::call_plan::{CallPlan, RequestKind};
 use crate::contract::extraction_options;
 use crate::prompt::RetryReason;
-use crate::reply::{DISCARDING_REPAIRS, Rejection, relocate};
+use crate::reply::{DISCARDING_REPAIRS, Rejection, SUBMITTED_TWICE, accepted_arguments, relocate};
 use crate::state::State;
 
 /// The result of checking the calls of a reply.
@@ -37,8 +37,12 @@ impl State {
 
     /// Ends the run with the calls of a reply, or asks again if one of them is invalid.
     pub(crate) fn end_with_client_calls(&mut self, plan: CallPlan, calls: &[ToolCall], reply: &Reply) {
-        let calls = self.tools.with_unique_ids(calls, &self.history.past_runs);
+        let mut calls = self.tools.with_unique_ids(calls, &self.history.past_runs);
         let Some(conversation) = self.conversation() else { return };
+        let is_one_wanted = !conversation.parallel_tool_calls && calls.len() > 1;
+        if is_one_wanted {
+            calls = vec![self.first_usable_call(conversation, calls)];
+        }
         match self.check_client_calls(conversation, &calls) {
             CheckedCalls::Valid(calls, repairs) => {
                 let is_envelope = plan.protocol == Protocol::Actions;
@@ -46,6 +50,9 @@ impl State {
                 let is_unchecked = self.contract().is_none() && !is_envelope;
                 let text = if is_unchecked { reply.text.clone() } else { String::new() };
                 self.usage.add_backend_flags(reply, false);
+                if is_one_wanted {
+                    self.usage.flag(SUBMITTED_TWICE);
+                }
                 let receipt = self.usage.receipt(plan.mode.strategy(), None, repairs);
                 let ended = ClientCalls { text, calls, receipt };
                 self.decisions.set_outcome(Outcome::ToolCalls(Box::new(ended)));
@@ -94,14 +101,9 @@ impl State {
         let mut calls: Vec<ToolCall> = Vec::new();
         let mut has_accepted = false;
         for call in made {
-            let Extracted::Valid(extraction) =
-                extract(&call.arguments, Some(&contract.schema), &contract.extraction())
-            else {
-                continue;
-            };
-            has_accepted |= extraction.value == *value;
-            let arguments =
-                written_arguments(&call.arguments, &extraction.value, extraction.repairs.is_empty());
+            let Some(accepted) = accepted_arguments(contract, &call.arguments) else { continue };
+            has_accepted |= accepted.value == *value;
+            let arguments = written_arguments(&call.arguments, &accepted.value, accepted.repairs.is_empty());
             calls.push(ToolCall { arguments, ..call.clone() });
         }
         if !has_accepted {
@@ -117,15 +119,24 @@ impl State {
         Some(calls)
     }
 
+    /// Returns the first valid call where only one is wanted, or the first one if none is valid. Many servers ignore that only
+    /// one is wanted. The model can make the others in its next turn.
+    fn first_usable_call(&self, conversation: &Conversation, mut calls: Vec<ToolCall>) -> ToolCall {
+        let options = extraction_options(&conversation.options);
+        let is_usable = |call: &ToolCall| {
+            let callable = self.tools.callables.find(&call.name);
+            callable.is_some_and(|callable| callable.read_with(&call.arguments, &options).is_ok())
+        };
+        let index = calls.iter().position(is_usable).unwrap_or(0);
+        calls.swap_remove(index)
+    }
+
     fn check_client_calls(&self, conversation: &Conversation, calls: &[ToolCall]) -> CheckedCalls {
         let options = extraction_options(&conversation.options);
         let (mut valid, mut repairs) = (Vec::with_capacity(calls.len()), Vec::new());
         let (mut errors, mut answers) = (Vec::new(), Vec::new());
         for (index, call) in calls.iter().enumerate() {
             let checked = match self.tools.callables.find(&call.name) {
-                _ if index > 0 && !conversation.parallel_tool_calls => {
-                    Err((vec!["$: only one call at a time is allowed".to_owned()], None))
-                }
                 None => Err((vec![self.tools.callables.unknown(&call.name, true, false)], None)),
                 Some(callable) => callable
                     .read_with(&call.arguments, &options)

@@ -38,13 +38,16 @@ pub(crate) struct CompiledContract {
 pub(crate) struct SubmitTool {
     pub(crate) name: Arc<str>,
     pub(crate) description: Arc<str>,
+    /// Whether the caller executes the tool. Then its arguments must be a single document.
+    pub(crate) is_of_client: bool,
     /// Whether every call of a reply counts. Otherwise the first acceptable one is the result.
     pub(crate) takes_all_calls: bool,
 }
 
 impl SubmitTool {
     fn new(name: &str, description: &str) -> SubmitTool {
-        SubmitTool { name: name.into(), description: description.into(), takes_all_calls: false }
+        let (name, description) = (name.into(), description.into());
+        SubmitTool { name, description, is_of_client: false, takes_all_calls: false }
     }
 
     /// Returns the tool of results that are not plans.
@@ -112,8 +115,11 @@ impl CompiledContract {
     pub(crate) fn forced_call(tool: &Tool, conversation: &Conversation) -> Result<CompiledContract, Error> {
         let (parameters, options) = (tool.parameters.clone(), conversation.options.clone());
         let compiled = CompiledContract::internal(&tool.name, parameters, options)?;
-        let takes_all_calls = conversation.parallel_tool_calls;
-        let tool = SubmitTool { takes_all_calls, ..SubmitTool::new(&tool.name, &tool.description) };
+        let tool = SubmitTool {
+            is_of_client: true,
+            takes_all_calls: conversation.parallel_tool_calls,
+            ..SubmitTool::new(&tool.name, &tool.description)
+        };
         Ok(CompiledContract { tool, ..compiled })
     }
 

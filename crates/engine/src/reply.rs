@@ -28,7 +28,8 @@ use crate::call_plan::CallPlan;
 pub(crate) use action::{ActionReply, read_action};
 pub(crate) use clarity::ClarityRounds;
 pub(crate) use judge::{
-    DISCARDING_REPAIRS, JudgeContext, SUBMIT, Verdict, judge, omitted_null, refusal, relocate, repair,
+    DISCARDING_REPAIRS, JudgeContext, SUBMIT, SUBMITTED_TWICE, Verdict, accepted_arguments, judge,
+    omitted_null, refusal, relocate, repair,
 };
 pub(crate) use rejection::{Rejection, violation};
 

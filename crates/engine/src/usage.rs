@@ -62,8 +62,9 @@ impl UsageLog {
     }
 
     pub(crate) fn record_reply(&mut self, reply: &Reply) {
-        self.tokens.input += reply.usage.input;
-        self.tokens.output += reply.usage.output;
+        // Servers can report anything.
+        self.tokens.input = self.tokens.input.saturating_add(reply.usage.input);
+        self.tokens.output = self.tokens.output.saturating_add(reply.usage.output);
         // The receipt does not distinguish between keywords that were not sent and keywords that
         // the backend dropped.
         for keyword in &reply.unenforced {

@@ -1,7 +1,7 @@
 //! One attempt at a run, reported to a coordinator over the runner API.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
@@ -20,14 +20,45 @@ use crate::error::Error;
 /// the attempt ends.
 const RETRY_TIME_MAX: Duration = Duration::from_secs(15 * 60);
 
+/// The end of a run's time, which can be moved while the run is under way. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Deadline(Arc<Mutex<Option<Instant>>>);
+
+impl Deadline {
+    fn new(end: Option<Instant>) -> Deadline {
+        Deadline(Arc::new(Mutex::new(end)))
+    }
+
+    /// Returns the end; `None` without a limit.
+    pub(crate) fn get(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves the end to a later time. An earlier one has no effect.
+    pub fn extend(&self, end: Instant) {
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = current.map(|current| current.max(end));
+    }
+
+    async fn reached(&self) {
+        while let Some(end) = self.get() {
+            if end <= Instant::now() {
+                return;
+            }
+            tokio::time::sleep_until(end).await;
+        }
+        std::future::pending().await
+    }
+}
+
 /// One attempt at a run. It numbers its events and retries each append until the coordinator acknowledges it.
 pub struct Attempt {
     api: Arc<dyn RunnerApi>,
     assignment: Arc<Assignment>,
     /// Requests the end of the run. The coordinator's answers trigger it too.
     pub(crate) stop: StopSignal,
-    /// When the run's time is over; `None` without a limit.
-    pub(crate) deadline: Option<Instant>,
+    /// When the run's time is over.
+    pub(crate) deadline: Deadline,
     /// The number of the last acknowledged append.
     acknowledged: AtomicI64,
     is_over: AtomicBool,
@@ -44,10 +75,15 @@ impl Attempt {
             api,
             assignment,
             stop,
-            deadline,
+            deadline: Deadline::new(deadline),
             acknowledged: AtomicI64::new(0),
             is_over: AtomicBool::new(false),
         }
+    }
+
+    /// Returns the end of the run's time.
+    pub fn deadline(&self) -> Deadline {
+        self.deadline.clone()
     }
 
     /// Returns the assignment.
@@ -57,16 +93,10 @@ impl Attempt {
 
     /// Waits until the run is to end, and returns why.
     pub(crate) async fn interrupted(&self) -> Interruption {
-        let deadline = async {
-            match self.deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
             () = self.stop.requested() => Interruption::Stop,
-            () = deadline => Interruption::Deadline,
+            () = self.deadline.reached() => Interruption::Deadline,
         }
     }
 
@@ -75,7 +105,7 @@ impl Attempt {
         if self.stop.is_requested() {
             return Some(Interruption::Stop);
         }
-        self.deadline.filter(|deadline| *deadline <= Instant::now()).map(|_| Interruption::Deadline)
+        self.deadline.get().filter(|deadline| *deadline <= Instant::now()).map(|_| Interruption::Deadline)
     }
 
     /// Returns whether the coordinator acknowledged the end of the run.

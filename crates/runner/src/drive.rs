@@ -6,7 +6,7 @@ use serde_json::Value;
 use slipform_api::ChildAnswer;
 use slipform_engine::{Action, Child, ModelCall, State, next};
 use slipform_model::{Call, Patience, Watch};
-use slipform_types::{BackendKind, Event, EventBody, Outcome, Role, RunStatus};
+use slipform_types::{BackendKind, CallError, CallErrorKind, Event, EventBody, Outcome, Role, RunStatus};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -243,7 +243,7 @@ impl Drive<'_> {
 
     /// Returns the time until the run's deadline; `None` without a deadline.
     pub(crate) fn time_left(&self) -> Option<Duration> {
-        Some(self.attempt.deadline?.saturating_duration_since(Instant::now()))
+        Some(self.attempt.deadline.get()?.saturating_duration_since(Instant::now()))
     }
 
     /// Awaits a future, unless the run is stopped or reaches its deadline first.
@@ -265,7 +265,7 @@ impl Drive<'_> {
         let after = ladder.iter().skip_while(|rung| rung.tier.backend.name != backend).nth(1);
         let has_fallback = after.is_some_and(|rung| rung.tier.is_fallback);
         Patience {
-            deadline: self.attempt.deadline,
+            deadline: self.attempt.deadline.get(),
             wait_max: has_fallback.then_some(WAIT_WITH_FALLBACK_MAX),
             is_short: self.context.start().conversation.is_some(),
         }
@@ -274,6 +274,13 @@ impl Drive<'_> {
     /// Calls a model, unless the run is stopped or reaches its deadline first.
     async fn call(&self, call: &ModelCall) -> Result<EventBody, Error> {
         let rung = self.context.rung(&call.backend).ok_or_else(|| Error::NoBackend(call.backend.clone()))?;
+        let known = rung.backend.sampling();
+        if let Some(name) = call.request.sampling.names().find(|name| !known.contains(name)) {
+            let message = unsupported_message(&call.backend, name);
+            let kind = CallErrorKind::Rejected;
+            let error = CallError { kind, status: None, retry_after_seconds: None, message };
+            return Ok(EventBody::CallFailed { error });
+        }
         let is_program = rung.tier.backend.kind == BackendKind::Command;
         let invocation = is_program.then(|| self.context.invocation(self.state.is_resumed()));
         self.progress.calling(self.context, call);
@@ -310,6 +317,11 @@ impl Drive<'_> {
             }
         })
     }
+}
+
+/// Returns the message for a sampling parameter that a backend does not know.
+pub fn unsupported_message(backend: &str, name: &str) -> String {
+    format!("the backend `{backend}` does not support `{name}`; remove it from the request")
 }
 
 /// Returns the events that end a run. They are appended together, so that no result exists without an end.

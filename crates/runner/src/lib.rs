@@ -50,9 +50,9 @@ mod tools;
 mod variables;
 mod worker;
 
-pub use attempt::Attempt;
+pub use attempt::{Attempt, Deadline};
 pub use clock::{Clock, SystemClock};
-pub use drive::{DriveOutcome, Progress, StopSignal, drive, drive_to_end};
+pub use drive::{DriveOutcome, Progress, StopSignal, drive, drive_to_end, unsupported_message};
 pub use error::Error;
 pub use memory_journal::MemoryJournal;
 pub use requests::derive_requests;

@@ -89,7 +89,28 @@ impl Sampling {
     pub fn is_empty(&self) -> bool {
         *self == Sampling::default()
     }
+
+    /// Returns the names of the parameters that differ from their defaults, as OpenAI's API names them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let differs = |value: Option<f64>, default: f64| value.is_some_and(|value| value != default);
+        let known = [
+            ("temperature", differs(self.temperature, 1.0)),
+            ("top_p", differs(self.top_p, 1.0)),
+            ("frequency_penalty", differs(self.frequency_penalty, 0.0)),
+            ("presence_penalty", differs(self.presence_penalty, 0.0)),
+            ("seed", self.seed.is_some()),
+            ("stop", !self.stop.is_empty()),
+            ("reasoning_effort", self.reasoning_effort.is_some()),
+        ];
+        let further = self.further.iter().flat_map(|members| members.keys().map(String::as_str));
+        let further = further.filter(|name| !ACCOUNT_MEMBERS.contains(name));
+        known.into_iter().filter_map(|(name, is_set)| is_set.then_some(name)).chain(further)
+    }
 }
+
+/// Members of requests that do not change the answer. Backends that do not know them do without.
+pub const ACCOUNT_MEMBERS: [&str; 6] =
+    ["user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier", "store"];
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

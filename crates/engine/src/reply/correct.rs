@@ -195,7 +195,8 @@ impl State {
         let contract = self.contract()?;
         let InvalidResult { candidate, violations, repairs } = invalid_result?;
         let wrapped = contract.wrapped.is_some() && plan.mode.wants_object();
-        if wrapped || plan.mode == OutputMode::Universal {
+        // Parts of one call would replace the other calls of the reply.
+        if wrapped || plan.mode == OutputMode::Universal || contract.tool.takes_all_calls {
             return None;
         }
         let forced = match contract.options().correction {

@@ -12,9 +12,13 @@ use slipform_types::{Repair, Reply, StopReason};
 use crate::contract::CompiledContract;
 use crate::output_mode::OutputMode;
 use crate::patch::{Parts, below};
+use crate::reply::violation;
 
 /// The tool that submits a result, unless the result is a plan.
 pub(crate) use slipform_types::SUBMIT_RESULT as SUBMIT;
+
+/// The flag of a reply that made several calls where one was wanted.
+pub(crate) const SUBMITTED_TWICE: &str = "submitted_twice";
 
 /// The repairs that discard text of the model. They are harmless in an answer, but not in the
 /// arguments of a call.
@@ -152,8 +156,7 @@ fn judge_submission(contract: &CompiledContract, context: &JudgeContext<'_>, rep
     let calls: Vec<_> = reply.tool_calls.iter().filter(|call| call.name == *contract.tool.name).collect();
     let (mut first, mut last) = (None, Verdict::NotSubmitted);
     for call in &calls {
-        let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
-        last = judge_text(contract, context, arguments);
+        last = judge_arguments(contract, context, &call.arguments);
         if contract.tool.takes_all_calls {
             if !last.is_acceptable(contract) {
                 return last;
@@ -164,11 +167,37 @@ fn judge_submission(contract: &CompiledContract, context: &JudgeContext<'_>, rep
         if calls.len() > 1
             && let Some(reading) = last.acceptable_mut(contract)
         {
-            reading.flags.push("submitted_twice");
+            reading.flags.push(SUBMITTED_TWICE);
             return last;
         }
     }
     first.unwrap_or(last)
+}
+
+/// Judges the arguments of one call.
+fn judge_arguments(contract: &CompiledContract, context: &JudgeContext<'_>, arguments: &str) -> Verdict {
+    let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
+    let mut verdict = judge_text(contract, context, arguments);
+    // Some servers join the arguments of several calls. Choosing one document would lose the other calls.
+    if contract.tool.is_of_client
+        && let Some(reading) = verdict.valid_mut()
+        && reading.repairs.iter().any(|repair| repair.kind == RepairKind::DocumentChosen.name())
+    {
+        let several = violation("$", "there is more than one JSON document".to_owned());
+        reading.violations = Violations { list: vec![several], more: 0 };
+    }
+    verdict
+}
+
+/// Returns the arguments of a call as [`judge`] reads them, if they satisfy the contract.
+pub(crate) fn accepted_arguments(contract: &CompiledContract, arguments: &str) -> Option<Reading> {
+    let context = JudgeContext { mode: OutputMode::Tool, text_counts: false, parts: None };
+    let verdict = judge_arguments(contract, &context, arguments);
+    if !verdict.is_acceptable(contract) {
+        return None;
+    }
+    let Verdict::Value(reading) = verdict else { return None };
+    Some(reading)
 }
 
 /// Judges the text of a reply that does not call the tool. A result in it is accepted where text counts. An attempt
