@@ -3,18 +3,26 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use slipform_model::{Backend, BackendConfig, Call, CallFuture, CallSlots};
 use slipform_runner::LadderRung;
 use slipform_types::{BackendKind, TierBackend};
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 use crate::backends::{self, Verdicts};
 
 /// The most connections that are kept. Clients of the gateway may name any model; the one that was used least recently makes
 /// room.
 const KEPT_MAX: usize = 256;
+
+/// The longest wait for a backend of a route that is used only if those before it fail.
+const FALLBACK_OPEN_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// The time after which such a backend is tried again if it could not be opened. Until then requests do without it.
+const FALLBACK_PAUSE: Duration = Duration::from_secs(10);
 
 /// Connected backends. Runs share their connections, concurrency limits and loaded weights.
 pub(crate) struct Connections {
@@ -23,6 +31,8 @@ pub(crate) struct Connections {
     kept: Mutex<KeptConnections>,
     /// Limits of concurrent calls to models that callers name, by backend.
     model_slots: Mutex<HashMap<String, Arc<CallSlots>>>,
+    /// When fallbacks that could not be opened are tried again, by the name of the backend.
+    unreachable: Mutex<HashMap<String, Instant>>,
 }
 
 #[derive(Default)]
@@ -56,7 +66,12 @@ impl KeptConnections {
 
 impl Connections {
     pub(crate) fn new(project: PathBuf) -> Connections {
-        Connections { project, kept: Mutex::default(), model_slots: Mutex::default() }
+        Connections {
+            project,
+            kept: Mutex::default(),
+            model_slots: Mutex::default(),
+            unreachable: Mutex::default(),
+        }
     }
 
     /// Returns the backend of a tier as one rung of the escalation ladder, connected once.
@@ -88,6 +103,26 @@ impl Connections {
         }
         let key = format!("{}/{model}", backend.name);
         self.kept(&key, self.with_model(backend, model)).await
+    }
+
+    /// Opens a backend that is used only if those before it fail, so it must not delay every request. Returns `None` while it is
+    /// known to be unreachable.
+    pub(crate) async fn fallback(
+        &self,
+        backend: &str,
+        opening: impl Future<Output = Result<LadderRung>>,
+    ) -> Option<Result<LadderRung>> {
+        let unreachable = || self.unreachable.lock().unwrap_or_else(PoisonError::into_inner);
+        if unreachable().get(backend).is_some_and(|again| Instant::now() < *again) {
+            return None;
+        }
+        let opened = tokio::time::timeout(FALLBACK_OPEN_TIME_MAX, opening).await;
+        let opened = opened.unwrap_or_else(|_| Err(anyhow::anyhow!("it did not answer in time")));
+        match &opened {
+            Ok(_) => unreachable().remove(backend),
+            Err(_) => unreachable().insert(backend.to_owned(), Instant::now() + FALLBACK_PAUSE),
+        };
+        Some(opened)
     }
 
     /// Returns a kept connection, or opens it. Only requests for the same connection wait for that.

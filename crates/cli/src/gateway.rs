@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
@@ -17,9 +16,6 @@ use slipform_types::{BackendKind, Blueprint, CallErrorKind};
 use crate::backends;
 use crate::local_resources::LocalResources;
 use crate::settings::{FILE, Settings};
-
-/// The longest wait for a backend of a route that is used only if those before it fail.
-const FALLBACK_OPEN_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// The section `[gateway]`: the models of clients that speak OpenAI's API.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -155,8 +151,8 @@ impl LocalResources {
             let opened = if ladder.is_empty() {
                 opening.await
             } else {
-                let opened = tokio::time::timeout(FALLBACK_OPEN_TIME_MAX, opening).await;
-                opened.unwrap_or_else(|_| Err(anyhow::anyhow!("it did not answer in time")))
+                let Some(opened) = self.connections().fallback(backend, opening).await else { continue };
+                opened
             };
             match opened {
                 Ok(mut rung) => {

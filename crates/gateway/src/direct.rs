@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use crate::chat::request::ChatRequest;
 use crate::chat::response::{Answer, FinishReason};
 use crate::error::ApiError;
-use crate::failure::{FailedRun, internal, rejected, timed_out, unavailable};
+use crate::failure::{FailedRun, internal, rejected, timed_out, unavailable, unsupported_by};
 use crate::models::{ConnectError, ModelProvider, ModelRoute};
-use crate::observer::{Observed, Observer, Restart};
+use crate::observer::{Observed, Observer, ReadTime, Restart};
 use crate::random::random;
 use crate::usage::UsageMeter;
 
@@ -58,7 +58,7 @@ pub(crate) struct DirectRun {
 
 impl DirectRun {
     /// Answers one choice. `deltas` receives the text of the answer as it is written, if its form is guaranteed.
-    pub(crate) async fn answer(&self, run_id: RunId, deltas: Option<Deltas>) -> ChoiceResult {
+    pub(crate) async fn answer(&self, run_id: RunId, choice: u32, deltas: Option<Deltas>) -> ChoiceResult {
         let deadline = Instant::now() + self.limit;
         let blueprint = Arc::new(Blueprint {
             name: AGENT.to_owned(),
@@ -68,7 +68,7 @@ impl DirectRun {
         let resources = self.connect(blueprint.clone(), deadline).await?;
         let session_id = SessionId::from_random(random());
         let journal = MemoryJournal::without_attempts(Arc::new(SystemClock));
-        journal.submit(&session_id, &run_id, self.start(blueprint));
+        journal.submit(&session_id, &run_id, self.start(blueprint, choice));
         let mut assignment = journal.assignment(&session_id, &run_id).map_err(|error| internal(&error))?;
         let left = deadline.saturating_duration_since(Instant::now());
         assignment.time_left_ms = Some(left.as_millis().try_into().unwrap_or(i64::MAX));
@@ -76,7 +76,10 @@ impl DirectRun {
         let attempt = Attempt::new(Arc::new(journal), assignment.clone(), stop.clone());
         let context = RunContext { assignment, resources };
         let keeps_text = self.request.contract.is_none() && self.request.choices == 1;
-        let observer = Observer::new(deltas, stop, self.usage.clone(), keeps_text);
+        // Clients that read an answer as it is written limit the time between two of its pieces.
+        let time = ReadTime { deadline: attempt.deadline(), limit: self.limit };
+        let time = Some(time).filter(|_| self.request.timeout.is_none());
+        let observer = Observer::new(deltas, stop, self.usage.clone(), keeps_text, time);
         let outcome = drive_to_end(&context, &attempt, &observer).await.map_err(|error| internal(&error))?;
         self.convert(&run_id, outcome, observer.observed())
     }
@@ -90,27 +93,36 @@ impl DirectRun {
             ConnectError::Misconfigured(reason) => rejected(reason, None),
         })?;
         resources.blueprint = blueprint;
-        let names = self.request.sampling_names();
-        let mut refused = None;
-        // Backends that cannot honour a parameter are left out, if another one can.
+        let names: Vec<&str> = self.request.conversation.sampling.names().collect();
+        let (mut refused, mut can_answer) = (None, false);
+        let mut is_first_choice = true;
+        // Backends that cannot honour a parameter are left out, if a fallback can. Those to escalate to answer only when the
+        // contract is not met.
         resources.ladder.retain(|rung| {
+            is_first_choice &= rung.tier.is_fallback || (refused.is_none() && !can_answer);
             let known = rung.backend.sampling();
             let unknown = names.iter().find(|name| !known.contains(name));
             refused = refused.take().or_else(|| unknown.map(|name| (rung.tier.backend.name.clone(), *name)));
+            can_answer |= unknown.is_none() && is_first_choice;
             unknown.is_none()
         });
-        if let Some(first) = resources.ladder.first_mut() {
-            first.tier.is_fallback = false;
+        if can_answer {
+            if let Some(first) = resources.ladder.first_mut() {
+                first.tier.is_fallback = false;
+            }
         } else if let Some((backend, name)) = refused {
-            let message =
-                format!("the backend `{backend}` does not support `{name}`; remove it from the request");
-            return Err(ApiError { message, ..ApiError::unsupported(name) });
+            return Err(unsupported_by(&backend, name));
         }
         Ok(resources)
     }
 
-    fn start(&self, blueprint: Arc<Blueprint>) -> RunStart {
+    fn start(&self, blueprint: Arc<Blueprint>, choice: u32) -> RunStart {
         let ChatRequest { contract, input, conversation, max_tokens, .. } = &*self.request;
+        let mut conversation = conversation.clone();
+        // With the same seed all choices would be equal.
+        if let Some(seed) = conversation.sampling.seed.filter(|_| choice > 0) {
+            Arc::make_mut(&mut conversation).sampling.seed = Some(seed.wrapping_add(choice.into()));
+        }
         RunStart {
             run_type: RunType::StartSession,
             blueprint,
@@ -122,7 +134,7 @@ impl DirectRun {
                 trace_parent: self.trace_parent.clone(),
                 ..RunOverrides::default()
             },
-            conversation: Some(conversation.clone()),
+            conversation: Some(conversation),
         }
     }
 
@@ -172,7 +184,8 @@ impl DirectRun {
         let Failure { error, salvage, receipt } = failure;
         // A text can be a part; a part of a structured answer would look like all of it.
         let is_text = self.request.contract.is_none() && !self.request.conversation.must_call();
-        let written = observed.reply.filter(|_| is_text && !observed.has_calls);
+        // A cut envelope is no text of the model.
+        let written = observed.reply.filter(|_| is_text && observed.is_plain && !observed.has_calls);
         let text = match (observed.sent.clone(), written) {
             (sent, Some(written)) => Some(after_sent(sent, written)),
             (sent, None) => sent,

@@ -1,13 +1,27 @@
 //! The errors of runs without a result.
 
 use serde_json::Value;
+use slipform_runner::unsupported_message;
 use slipform_types::{CallError, RunErrorType};
 
 use crate::error::ApiError;
 
 /// Phrases with which servers refuse a conversation that is too long.
-const TOO_LONG: [&str; 5] =
-    ["context length", "context_length", "context size", "too many tokens", "prompt is too long"];
+const TOO_LONG: [&str; 13] = [
+    "context length",
+    "context_length",
+    "context limit",
+    "context size",
+    "context window",
+    "input is too long",
+    "input token count",
+    "input tokens exceed",
+    "maximum context",
+    "prompt is too long",
+    "reduce the length of the messages",
+    "reduce the length of your prompt",
+    "too many tokens",
+];
 
 /// A run without a result.
 pub(crate) struct FailedRun {
@@ -54,6 +68,10 @@ pub(crate) fn rejected(message: String, status: Option<u16>) -> ApiError {
         let error = ApiError::invalid("messages".to_owned(), message);
         return ApiError { code: "context_length_exceeded", ..error };
     }
+    // Said by the runner, which has not sent the request.
+    if let (None, Some((backend, name))) = (status, unsupported_parameter(&message)) {
+        return unsupported_by(backend, name);
+    }
     if text.contains("take no images") {
         return ApiError {
             code: "unsupported_parameter",
@@ -61,6 +79,19 @@ pub(crate) fn rejected(message: String, status: Option<u16>) -> ApiError {
         };
     }
     ApiError::new(502, "server_error", "backend_rejected", message).final_error()
+}
+
+/// Returns the error for a sampling parameter that a backend does not know.
+pub(crate) fn unsupported_by(backend: &str, name: &str) -> ApiError {
+    let message = unsupported_message(backend, name);
+    ApiError { message, ..ApiError::unsupported(name) }
+}
+
+/// Returns the backend and the parameter of [`unsupported_message`].
+fn unsupported_parameter(message: &str) -> Option<(&str, &str)> {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let (backend, name) = (quoted.next()?, quoted.next()?);
+    (message == unsupported_message(backend, name)).then_some((backend, name))
 }
 
 pub(crate) fn timed_out() -> ApiError {

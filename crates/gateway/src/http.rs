@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::to_bytes;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use axum::response::{IntoResponse as _, Response};
@@ -90,6 +91,7 @@ pub fn router(gateway: Gateway) -> Router {
         .route("/v1/chat/completions", post(chat).fallback(other_method))
         .route("/v1/models", get(models).fallback(other_method))
         .route("/v1/models/{*id}", get(model).fallback(other_method))
+        .route("/v1/", any(unknown))
         .route("/v1/{*path}", any(unknown))
         .with_state(gateway)
 }
@@ -119,8 +121,9 @@ async fn model(
     State(gateway): State<Gateway>,
     Extension(Caller(api)): Extension<Caller>,
     Extension(sender): Extension<RequestSender>,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, ApiError> {
+    let Path(id) = id.map_err(|error| ApiError::invalid(None, error.body_text()))?;
     let id = match ModelName::parse(&id) {
         ModelName::Agent(agent) => format!("agent/{agent}"),
         ModelName::Plain(name) => name,
@@ -260,7 +263,8 @@ impl Gateway {
     ) -> Work {
         let HeaderOptions { limit, trace_parent } = headers;
         let budgets = self.0.budgets.clone();
-        let bill: Bill = Arc::new(move |tokens| budgets.spend(&sender, tokens.input + tokens.output));
+        let bill: Bill =
+            Arc::new(move |tokens| budgets.spend(&sender, tokens.input.saturating_add(tokens.output)));
         let run = DurableRun { api, agent, request: chat.clone(), limit, bill, trace_parent };
         Box::pin(async move {
             match run.answer().await {
@@ -312,14 +316,14 @@ impl Gateway {
 /// Answers all choices of a request, in order. The first failed choice cancels the others.
 async fn answer_choices(run: DirectRun, run_id: RunId, deltas: Option<Deltas>) -> Vec<ChoiceResult> {
     if run.request.choices == 1 {
-        return vec![run.answer(run_id, deltas).await];
+        return vec![run.answer(run_id, 0, deltas).await];
     }
     let run = &run;
     let mut run_ids = std::iter::once(run_id).chain(std::iter::repeat_with(|| RunId::from_random(random())));
     // Dropping a choice cancels it at once, so that what it has used is counted before the request ends.
     let mut choices: FuturesUnordered<_> = (0..run.request.choices)
         .zip(&mut run_ids)
-        .map(|(index, run_id)| async move { (index, run.answer(run_id, None).await) })
+        .map(|(index, run_id)| async move { (index, run.answer(run_id, index, None).await) })
         .collect();
     let mut ended: Vec<(u32, ChoiceResult)> = Vec::new();
     while let Some(choice) = choices.next().await {

@@ -5,10 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use slipform_runner::{
-    LadderRung, ModelCall, ModelError, Progress, RunContext, StopSignal, Watch, estimated_input_tokens,
+    Deadline, LadderRung, ModelCall, ModelError, Progress, RunContext, StopSignal, Watch,
+    estimated_input_tokens,
 };
 use slipform_schema::universal::is_universal_source;
 use slipform_types::{BackendKind, CallError, EventBody, Format, Request, StopReason, StructuredOutput};
+
+use tokio::time::Instant;
 
 use crate::direct::Deltas;
 use crate::usage::UsageMeter;
@@ -33,10 +36,23 @@ pub(crate) struct Observed {
     pub(crate) has_calls: bool,
     /// The failure of the last call.
     pub(crate) call_error: Option<CallError>,
-    /// The text that was passed on; `None` if none was.
+    /// The text that stays in the answer although a later reply completes it: what was passed on, or the text beside calls
+    /// that have to be corrected. `None` if there is none.
     pub(crate) sent: Option<String>,
+    /// Whether a part of the reply was passed on that is being written or was cut off.
+    is_reply_open: bool,
+    /// Whether the last reply is text as the model means it, without the form of an envelope.
+    pub(crate) is_plain: bool,
     /// Why the run was stopped.
     pub(crate) restart: Option<Restart>,
+}
+
+/// The time that a client waits for the next piece of an answer.
+pub(crate) struct ReadTime {
+    /// The end of the run's time.
+    pub(crate) deadline: Deadline,
+    /// The time from one piece to the next.
+    pub(crate) limit: Duration,
 }
 
 /// Observes a run.
@@ -49,6 +65,8 @@ pub(crate) struct Observer {
     /// Whether the text of the first reply stays although its calls have to be corrected. A client that reads the answer as it
     /// is written has read it, and any other gets the same answer.
     keeps_text: bool,
+    /// Moves the end of the run with each piece that is passed on; `None` if the client limits the whole answer.
+    time: Option<ReadTime>,
     /// Whether the text of the current call is a part of the answer.
     is_part: AtomicBool,
     /// The tokens of the current reply so far.
@@ -64,6 +82,7 @@ impl Observer {
         stop: StopSignal,
         usage: Arc<UsageMeter>,
         keeps_text: bool,
+        time: Option<ReadTime>,
     ) -> Observer {
         Observer {
             deltas,
@@ -71,6 +90,7 @@ impl Observer {
             stop,
             usage,
             keeps_text,
+            time,
             is_part: AtomicBool::new(false),
             writing: AtomicU64::new(0),
             asked: Mutex::default(),
@@ -93,11 +113,9 @@ impl Observer {
     /// Stops a run whose answer would begin again after a part of it was passed on.
     fn refuse_restart(&self, restart: Restart, error: Option<CallError>) {
         self.change(|observed| {
-            if observed.sent.is_some() {
-                observed.restart.get_or_insert(restart);
-                observed.call_error = error.or(observed.call_error.take());
-                self.stop.request();
-            }
+            observed.restart.get_or_insert(restart);
+            observed.call_error = error.or(observed.call_error.take());
+            self.stop.request();
         });
     }
 }
@@ -118,7 +136,13 @@ impl Watch for Observer {
 
     fn text(&self, piece: &str) {
         if let Some(deltas) = self.deltas.as_ref().filter(|_| self.is_live.load(Ordering::Relaxed)) {
-            self.change(|observed| observed.sent.get_or_insert_default().push_str(piece));
+            self.change(|observed| {
+                observed.is_reply_open = true;
+                observed.sent.get_or_insert_default().push_str(piece);
+            });
+            if let Some(ReadTime { deadline, limit }) = &self.time {
+                deadline.extend(Instant::now() + *limit);
+            }
             // The client may be gone; then the run is cancelled.
             let _ = deltas.send(piece.to_owned());
         }
@@ -126,7 +150,9 @@ impl Watch for Observer {
 
     fn waiting(&self, _: Duration, error: &ModelError) {
         self.writing.store(0, Ordering::Relaxed);
-        self.refuse_restart(Restart::AfterOutage, Some(error.to_call_error()));
+        if self.change(|observed| observed.is_reply_open) {
+            self.refuse_restart(Restart::AfterOutage, Some(error.to_call_error()));
+        }
     }
 }
 
@@ -134,19 +160,20 @@ impl Progress for Observer {
     fn calling(&self, context: &RunContext, call: &ModelCall) {
         self.usage.add_call();
         self.set_asked(Some(call.request.clone()));
-        let (has_sent, has_failed) =
-            self.change(|observed| (observed.sent.is_some(), observed.call_error.is_some()));
-        let mut is_part = false;
-        if !has_sent {
-            let rung = context.rung(&call.backend);
-            is_part = (self.deltas.is_some() || self.keeps_text)
-                && rung.is_some_and(|rung| is_live_call(context, rung, &call.request));
-        } else if has_failed {
+        let has_contract = context.start().contract.is_some();
+        let is_part = (self.deltas.is_some() || !has_contract)
+            && context.rung(&call.backend).is_some_and(|rung| is_live_call(context, rung, &call.request));
+        let (has_sent, is_reply_open) = self.change(|observed| {
+            observed.is_plain = is_part && !has_contract;
+            (observed.sent.is_some(), observed.is_reply_open)
+        });
+        if is_reply_open {
             self.refuse_restart(Restart::AfterOutage, None);
-        } else if call.request.tools.is_empty() {
+        } else if has_sent && has_contract {
             self.refuse_restart(Restart::AfterRejection, None);
         }
-        // Otherwise the text that was sent stays, and the model corrects its calls.
+        // A text that was sent stays, and the model corrects its calls.
+        let is_part = is_part && !has_sent;
         self.is_part.store(is_part, Ordering::Relaxed);
         self.is_live.store(is_part && self.deltas.is_some(), Ordering::Relaxed);
     }
@@ -159,6 +186,7 @@ impl Progress for Observer {
                 self.usage.add_reply(&reply.usage);
                 let is_kept = self.keeps_text && self.is_part.load(Ordering::Relaxed);
                 self.change(|observed| {
+                    observed.is_reply_open = false;
                     if is_kept
                         && observed.sent.is_none()
                         && !reply.tool_calls.is_empty()
@@ -198,8 +226,10 @@ fn is_live_call(context: &RunContext, rung: &LadderRung, request: &Request) -> b
         return backend.structured_output != StructuredOutput::Universal && !writes_calls_as_text;
     };
     let has_grammar =
-        matches!(&request.format, Format::JsonSchema { schema, .. } if *schema == contract.schema);
-    // Universal responses have rules beyond their schema.
-    let has_more_rules = is_universal_source(&contract.schema);
-    backend.kind == BackendKind::Embedded && has_grammar && request.tools.is_empty() && !has_more_rules
+        || matches!(&request.format, Format::JsonSchema { schema, .. } if *schema == contract.schema);
+    backend.kind == BackendKind::Embedded
+        && request.tools.is_empty()
+        && has_grammar()
+        // Universal responses have rules beyond their schema.
+        && !is_universal_source(&contract.schema)
 }

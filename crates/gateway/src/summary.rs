@@ -87,7 +87,7 @@ impl Drop for SummaryGuard {
         let mut request = std::mem::take(&mut self.request);
         request.calls = self.usage.calls();
         request.tokens = self.usage.tokens();
-        self.budgets.spend(&self.sender, request.tokens.input + request.tokens.output);
+        self.budgets.spend(&self.sender, request.tokens.input.saturating_add(request.tokens.output));
         if let Some(log) = &self.log {
             request.duration_ms = self.started.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
             log.record(request);

@@ -66,11 +66,12 @@ impl Anthropic {
         }
         let sampling = &request.sampling;
         // Models refuse a temperature beside `top_p`, so that of the settings gives way.
-        let own = self.temperature.filter(|_| sampling.top_p.is_none());
+        let own = self.temperature.filter(|_| sampling.top_p.is_none_or(|top_p| top_p >= 1.0));
         if let Some(temperature) = sampling.temperature.or(own) {
             body.insert("temperature".to_owned(), json!(temperature));
         }
-        if let Some(top_p) = sampling.top_p {
+        // Clients send the default beside a temperature, and models refuse both together.
+        if let Some(top_p) = sampling.top_p.filter(|top_p| *top_p < 1.0) {
             body.insert("top_p".to_owned(), json!(top_p));
         }
         if !sampling.stop.is_empty() {
@@ -267,10 +268,10 @@ impl Assembly {
 
     fn set_usage(&mut self, usage: &Value) {
         let count = |name: &str| usage[name].as_u64();
-        let cached =
-            count("cache_read_input_tokens").unwrap_or(0) + count("cache_creation_input_tokens").unwrap_or(0);
+        let cached = ["cache_read_input_tokens", "cache_creation_input_tokens"];
+        let cached = cached.iter().filter_map(|name| count(name)).fold(0, u64::saturating_add);
         if let Some(input) = count("input_tokens") {
-            self.reply.usage.input = input + cached;
+            self.reply.usage.input = input.saturating_add(cached);
         }
         if let Some(output) = count("output_tokens") {
             self.reply.usage.output = output;

@@ -5,6 +5,9 @@ use serde_json::Value;
 /// The longest error message of a server that is kept, in characters.
 pub(crate) const MESSAGE_CHARACTERS_MAX: usize = 1_000;
 
+/// The code of OpenAI's API for a conversation that is too long.
+const TOO_LONG: &str = "context_length_exceeded";
+
 /// Returns the message of an error body: its `error.message` or a similar member, else the whole text.
 ///
 /// The result is not shortened, because a key cut in half would escape redaction.
@@ -17,7 +20,12 @@ pub(crate) fn server_message(body: &[u8]) -> String {
             .find_map(|pointer| value.pointer(pointer))
             .map(|found| found.as_str().map_or_else(|| found.to_string(), str::to_owned))
     });
-    let message = on_one_line(message.as_deref().unwrap_or(&text));
+    let mut message = on_one_line(message.as_deref().unwrap_or(&text));
+    // Callers treat a conversation that is too long differently, and messages say it in many ways.
+    let code = parsed.as_ref().and_then(|value| value.pointer("/error/code")?.as_str());
+    if code == Some(TOO_LONG) && !message.contains(TOO_LONG) {
+        message = format!("{message} ({TOO_LONG})");
+    }
     if message.is_empty() { "(no message)".to_owned() } else { message }
 }
 

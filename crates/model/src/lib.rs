@@ -69,7 +69,7 @@ pub use slots::{CallSlot, CallSlots};
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send + 'a>>;
 
 /// The sampling parameters of OpenAI's API.
-const SAMPLING: [&str; 13] = [
+const SAMPLING: [&str; 17] = [
     "temperature",
     "top_p",
     "frequency_penalty",
@@ -81,8 +81,12 @@ const SAMPLING: [&str; 13] = [
     "verbosity",
     "top_k",
     "min_p",
+    "min_tokens",
     "repetition_penalty",
+    "stop_token_ids",
     "chat_template_kwargs",
+    "reasoning",
+    "thinking",
 ];
 
 /// A model or program that answers requests.

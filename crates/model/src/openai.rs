@@ -192,8 +192,6 @@ impl Defaults {
         ] {
             body.extend(value.map(|value| (name.to_owned(), value)));
         }
-        let further = sampling.further.iter().flat_map(|members| members.iter());
-        body.extend(further.map(|(name, value)| (name.clone(), value.clone())));
     }
 }
 
@@ -220,6 +218,8 @@ impl OpenAi {
     fn body(&self, request: &Request) -> Map<String, Value> {
         let mut body = Map::new();
         self.defaults.apply(request, &mut body);
+        let further = request.sampling.further.iter().flat_map(|members| members.iter());
+        body.extend(further.map(|(name, value)| (name.clone(), value.clone())));
         if !request.tools.is_empty() {
             let choice = match &request.tool_choice {
                 ToolChoice::Auto => None,

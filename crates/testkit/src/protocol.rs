@@ -175,7 +175,7 @@ fn openai_usage(usage: Usage) -> Value {
     let mut value = json!({
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
-        "total_tokens": usage.input + usage.output,
+        "total_tokens": usage.input.saturating_add(usage.output),
     });
     if usage.cached > 0 {
         value["prompt_tokens_details"] = json!({"cached_tokens": usage.cached});

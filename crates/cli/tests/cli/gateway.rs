@@ -5,3 +5,4 @@ mod faults;
 mod models;
 mod streams;
 mod support;
+mod tools;

@@ -5,21 +5,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-use axum::response::{IntoResponse, Response};
-use slipform_api::Code;
+use axum::response::Response;
+use slipform_api::{Code, Error};
 
-use super::errors::ErrorResponse;
+use super::errors::refusal;
+use super::mounted::ErrorForm;
 
-/// Converts a panic of a handler into a 500 response, so that the connection and the server survive.
-pub(super) async fn catch_panic(answer: impl Future<Output = Response>) -> Response {
+/// Converts a panic of a handler into a 500 response, so that the connection and the server survive. `form` is the form of errors
+/// that the client expects.
+pub(super) async fn catch_panic(form: Option<ErrorForm>, answer: impl Future<Output = Response>) -> Response {
     let mut answer = pin!(answer);
     poll_fn(|context| {
         // The panicked future is dropped and never polled again, so no broken state is observed.
         match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
             Ok(poll) => poll,
             Err(_) => {
-                let refused = ErrorResponse::new(Code::Internal, "internal error; see the server's log");
-                Poll::Ready(refused.into_response())
+                let error = Error::new(Code::Internal, "internal error; see the server's log");
+                Poll::Ready(refusal(form, error))
             }
         }
     })
@@ -32,7 +34,7 @@ mod tests {
 
     #[tokio::test]
     async fn panic_becomes_error_response() {
-        let answer = catch_panic(async { panic!("on purpose") }).await;
+        let answer = catch_panic(None, async { panic!("on purpose") }).await;
         assert_eq!(answer.status(), 500);
         let body = axum::body::to_bytes(answer.into_body(), 1_000).await.unwrap();
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap();

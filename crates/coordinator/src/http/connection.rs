@@ -20,8 +20,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::context::Context;
-use super::errors::{ErrorResponse, RETRY_AFTER_SECONDS, refusal};
+use super::errors::{RETRY_AFTER_SECONDS, refusal};
 use super::limits::is_runner_request;
+use super::mounted::Mount;
 use super::{catch_panic, guard};
 
 /// Maximum size of a request head.
@@ -60,20 +61,20 @@ where
         let context = context.clone();
         move |request: Request<Incoming>| {
             let (context, router) = (context.clone(), router.clone());
+            let form = Mount::error_form(&context.options.mounts, request.uri().path());
             // Boxed, so that a connection between two requests does not hold the memory of one.
             let answered = Box::pin(async move {
                 if let Err(error) = allowed.check(request.uri()) {
                     let close = [(header::CONNECTION, "close")];
-                    return (close, ErrorResponse(error)).into_response();
+                    return (close, refusal(form, error)).into_response();
                 }
-                let path = request.uri().path().to_owned();
                 match guard::admit(&context, peer.ip(), request).await {
                     // The router's error type is `Infallible`.
                     Ok(request) => router.call(request).await.unwrap_or_else(|never| match never {}),
-                    Err(error) => refusal(&context.options.mounts, &path, error),
+                    Err(error) => refusal(form, error),
                 }
             });
-            async { Ok::<_, Infallible>(catch_panic::catch_panic(answered).await) }
+            async move { Ok::<_, Infallible>(catch_panic::catch_panic(form, answered).await) }
         }
     });
     let mut builder = http1::Builder::new();

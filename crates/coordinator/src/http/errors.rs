@@ -5,7 +5,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use slipform_api::{Code, Error};
 
-use super::mounted::Mount;
+use super::mounted::ErrorForm;
 
 /// `Retry-After` in seconds. Overload and restarts are short.
 pub(super) const RETRY_AFTER_SECONDS: u32 = 1;
@@ -20,10 +20,10 @@ impl ErrorResponse {
     }
 }
 
-/// Returns the response for an error before a request has reached its handler, in the form that its path has.
-pub(super) fn refusal(mounts: &[Mount], path: &str, error: Error) -> Response {
-    let body = Mount::of(mounts, path)
-        .map(|mount| Json((mount.error_form)(&error.body())).into_response().into_body());
+/// Returns the response for an error before a request has reached its handler, in the form of a mounted router or
+/// in that of the API.
+pub(super) fn refusal(form: Option<ErrorForm>, error: Error) -> Response {
+    let body = form.map(|form| Json(form(&error.body())).into_response().into_body());
     let mut response = ErrorResponse(error).into_response();
     if let Some(body) = body {
         response.headers_mut().remove(header::CONTENT_LENGTH);

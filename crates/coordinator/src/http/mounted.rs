@@ -37,6 +37,11 @@ pub struct Mount {
 }
 
 impl Mount {
+    /// Returns how errors are written that the clients of a path expect; `None` for the form of the API.
+    pub(super) fn error_form(mounts: &[Mount], path: &str) -> Option<ErrorForm> {
+        Mount::of(mounts, path).map(|mount| mount.error_form)
+    }
+
     /// Returns the mount that a path belongs to.
     pub(super) fn of<'m>(mounts: &'m [Mount], path: &str) -> Option<&'m Mount> {
         mounts.iter().find(|mount| {
@@ -64,7 +69,7 @@ async fn admit(
     parts.extensions.insert(BodyMemory::default());
     let bytes = match read_body(&context, &parts, body).await {
         Ok(bytes) => bytes,
-        Err(error) => return refusal(&context.options.mounts, parts.uri.path(), error),
+        Err(error) => return refusal(Mount::error_form(&context.options.mounts, parts.uri.path()), error),
     };
     parts.extensions.insert(app.sender());
     parts.extensions.insert(Caller(Arc::new(app)));

@@ -3,12 +3,13 @@
 //! Reading it takes little more memory than its text: lists are bounded, members that are not used are skipped, and those of
 //! any form are kept as text.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use slipform_types::{Correction, SchemaForm, Strategy, ValidationMode};
+use slipform_types::{ACCOUNT_MEMBERS, Correction, SchemaForm, Strategy, ValidationMode};
 
 use super::forms::{Asked, Bounded, ContentBody, NAMES_MAX, PARTS_MAX, Stops};
 use crate::error::ApiError;
@@ -19,10 +20,17 @@ const MESSAGES_MAX: usize = 20_000;
 /// The most tools of one request, as in OpenAI's API.
 const TOOLS_MAX: usize = 128;
 
-/// Members that change the answer in a way that the gateway cannot honour. Null, false, zero and empty values ask for nothing.
-const REFUSED: [&str; 8] = [
+/// Members that change the answer in a way that the gateway cannot honour, and those with which other servers take a schema or a
+/// grammar. Null, false, zero and empty values ask for nothing.
+const REFUSED: [&str; 14] = [
     "audio",
-    "web_search_options",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+    "structured_outputs",
+    "json_schema",
+    "grammar",
     "logprobs",
     "top_logprobs",
     "functions",
@@ -31,13 +39,22 @@ const REFUSED: [&str; 8] = [
     "prediction",
 ];
 
-/// Members that backends of the kind `openai` get as they are, and that change the answer.
-pub(super) const SAMPLING: [&str; 6] =
-    ["logit_bias", "verbosity", "top_k", "min_p", "repetition_penalty", "chat_template_kwargs"];
+/// The member that asks for a search on the web. Clients send it empty.
+const WEB_SEARCH: &str = "web_search_options";
 
-/// Members that backends of the kind `openai` get as they are, and that are about the account.
-const ACCOUNT: [&str; 6] =
-    ["user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier", "store"];
+/// Members that backends of the kind `openai` get as they are, and that change the answer.
+const SAMPLING: [&str; 10] = [
+    "logit_bias",
+    "verbosity",
+    "top_k",
+    "min_p",
+    "min_tokens",
+    "repetition_penalty",
+    "stop_token_ids",
+    "chat_template_kwargs",
+    "reasoning",
+    "thinking",
+];
 
 /// The body of a request. Members that are not listed are ignored.
 #[derive(Debug, Default)]
@@ -63,7 +80,7 @@ pub(super) struct Body<'a> {
     pub(super) session_id: Option<String>,
     pub(super) slipform: Option<ExtraOptions<'a>>,
     /// The members that are passed on as they are.
-    pub(super) further: Vec<(String, &'a RawValue)>,
+    pub(super) further: BTreeMap<String, &'a RawValue>,
     /// A member that cannot be honoured.
     pub(super) refused: Option<String>,
 }
@@ -240,10 +257,15 @@ impl<'a> Body<'a> {
                     self.refused = Some(name.to_owned());
                 }
             }
-            name if SAMPLING.contains(&name) || ACCOUNT.contains(&name) => {
+            name if SAMPLING.contains(&name) || ACCOUNT_MEMBERS.contains(&name) => {
                 let value: &RawValue = map.next_value()?;
                 if value.get() != "null" {
-                    self.further.push((name.to_owned(), value));
+                    self.further.insert(name.to_owned(), value);
+                }
+            }
+            WEB_SEARCH => {
+                if map.next_value::<&RawValue>()?.get() != "null" {
+                    self.refused = Some(name.to_owned());
                 }
             }
             _ => {

@@ -21,17 +21,39 @@ pub(super) enum ContentBody {
     Parts(Vec<PartBody>),
 }
 
-/// A part of a message.
-#[derive(Debug, Deserialize)]
-pub(super) struct PartBody {
-    #[serde(rename = "type", default)]
-    pub(super) kind: Option<String>,
-    #[serde(default)]
-    pub(super) text: Option<String>,
-    #[serde(default)]
-    pub(super) refusal: Option<String>,
-    #[serde(default)]
-    pub(super) image_url: Option<ImageBody>,
+/// A part of a message. It takes little more memory than its text, because a request can have many.
+#[derive(Debug)]
+pub(super) enum PartBody {
+    Text(String),
+    Refusal(String),
+    Image(Box<ImageBody>),
+    /// A part of another type, or without the member that its type needs.
+    Other(String),
+}
+
+impl<'de> Deserialize<'de> for PartBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(expecting = "an object with `type`")]
+        struct Members {
+            #[serde(rename = "type")]
+            kind: String,
+            #[serde(default)]
+            text: Option<String>,
+            #[serde(default)]
+            refusal: Option<String>,
+            #[serde(default)]
+            image_url: Option<ImageBody>,
+        }
+        let Members { kind, text, refusal, image_url } = Members::deserialize(deserializer)?;
+        let part = match kind.as_str() {
+            "text" => text.map(PartBody::Text),
+            "refusal" => refusal.map(PartBody::Refusal),
+            "image_url" => image_url.map(|image| PartBody::Image(Box::new(image))),
+            _ => None,
+        };
+        Ok(part.unwrap_or(PartBody::Other(kind)))
+    }
 }
 
 /// An image: its address alone, or with the resolution.

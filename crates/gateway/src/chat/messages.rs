@@ -9,7 +9,7 @@ use crate::error::ApiError;
 /// The messages of a request.
 #[derive(Debug)]
 pub(crate) struct Messages {
-    /// The instructions at the beginning, joined.
+    /// The instructions at the beginning, joined. Those of a named author stay messages of their own.
     pub(crate) system: Option<String>,
     /// The other messages.
     pub(crate) list: Vec<Message>,
@@ -29,9 +29,10 @@ impl Messages {
         let (mut system, mut list): (Option<String>, Vec<Message>) = (None, Vec::with_capacity(bodies.len()));
         for (index, body) in bodies.into_iter().enumerate() {
             let message = message(index, body)?;
+            let opens = list.is_empty() && message.name.is_none();
             match (&mut system, message.role) {
-                (None, Role::System) if list.is_empty() => system = Some(message.content),
-                (Some(system), Role::System) if list.is_empty() => {
+                (None, Role::System) if opens => system = Some(message.content),
+                (Some(system), Role::System) if opens => {
                     system.push_str("\n\n");
                     system.push_str(&message.content);
                 }
@@ -128,21 +129,18 @@ fn content(index: usize, role: Role, content: ContentBody) -> Result<(String, Ve
 }
 
 fn part(message: usize, position: usize, role: Role, body: PartBody) -> Result<Part, ApiError> {
-    let PartBody { kind, text, refusal, image_url } = body;
-    let kind = kind.unwrap_or_default();
-    let found = match kind.as_str() {
-        "text" => text.map(|text| Part::Text { text }),
-        "refusal" => refusal.map(|text| Part::Text { text }),
-        "image_url" if role == Role::User => {
-            image_url.map(|ImageBody { url, detail }| Part::Image { url, detail })
+    let kind = match body {
+        PartBody::Text(text) | PartBody::Refusal(text) => return Ok(Part::Text { text }),
+        PartBody::Image(image) if role == Role::User => {
+            let ImageBody { url, detail } = *image;
+            return Ok(Part::Image { url, detail });
         }
-        _ => None,
+        PartBody::Image(_) => "image_url".to_owned(),
+        PartBody::Other(kind) => kind,
     };
-    found.ok_or_else(|| {
-        let param = format!("messages[{message}].content[{position}]");
-        let problem = format!(
-            "part {position} of message {message} has the type `{kind}`; texts, and images of the user, are supported"
-        );
-        ApiError { code: "unsupported_parameter", ..ApiError::invalid(param, problem) }
-    })
+    let param = format!("messages[{message}].content[{position}]");
+    let problem = format!(
+        "part {position} of message {message} has the type `{kind}`; texts, and images of the user, are supported"
+    );
+    Err(ApiError { code: "unsupported_parameter", ..ApiError::invalid(param, problem) })
 }

@@ -10,7 +10,7 @@ use slipform_types::{
     Contract, ContractOptions, Conversation, OptionsPatch, RETRIES_MAX, Sampling, Tool, ToolChoice,
 };
 
-use super::body::{self, Body, ExtraOptions, FormatBody, FunctionBody, NamedSchema, ToolBody};
+use super::body::{Body, ExtraOptions, FormatBody, FunctionBody, NamedSchema, ToolBody};
 use super::messages::Messages;
 use super::schemas::{self, ContractTerms, SchemaText};
 use crate::error::ApiError;
@@ -95,8 +95,8 @@ impl ChatRequest {
         let parameters = extra.parameters()?;
         let resolved = options.resolve(&ContractOptions::default());
         let messages = Messages::read(body.messages.ok_or_else(|| missing("messages"))?)?;
-        let tools = tools(body.tools)?;
-        let tool_choice = tool_choice(body.tool_choice, &tools)?;
+        let mut tools = tools(body.tools)?;
+        let tool_choice = tool_choice(body.tool_choice, &mut tools)?;
         let contract = body.response_format.map(|format| contract(format, &resolved)).transpose()?.flatten();
         let choices = body.n.unwrap_or(1);
         if !(1..=CHOICES_MAX).contains(&choices) {
@@ -156,29 +156,6 @@ impl ChatRequest {
         let is_checked_later = self.contract.is_some() && self.conversation.options.reject_placeholders;
         self.stream && self.choices == 1 && !self.conversation.must_call() && !is_checked_later
     }
-
-    /// Returns the names of the sampling parameters that differ from their defaults.
-    pub(crate) fn sampling_names(&self) -> Vec<&'static str> {
-        let sampling = &self.conversation.sampling;
-        let differs = |value: Option<f64>, default: f64| value.is_some_and(|value| value != default);
-        [
-            ("temperature", differs(sampling.temperature, 1.0)),
-            ("top_p", differs(sampling.top_p, 1.0)),
-            ("frequency_penalty", differs(sampling.frequency_penalty, 0.0)),
-            ("presence_penalty", differs(sampling.presence_penalty, 0.0)),
-            ("seed", sampling.seed.is_some()),
-            ("stop", !sampling.stop.is_empty()),
-            ("reasoning_effort", sampling.reasoning_effort.is_some()),
-        ]
-        .into_iter()
-        .filter_map(|(name, is_set)| is_set.then_some(name))
-        .chain(
-            body::SAMPLING
-                .into_iter()
-                .filter(|name| sampling.further.as_ref().is_some_and(|members| members.contains_key(*name))),
-        )
-        .collect()
-    }
 }
 
 impl<'a> Body<'a> {
@@ -192,7 +169,7 @@ impl<'a> Body<'a> {
 }
 
 /// Returns the members that are passed on as they are.
-fn further(members: Vec<(String, &RawValue)>) -> Result<BTreeMap<String, Value>, ApiError> {
+fn further(members: BTreeMap<String, &RawValue>) -> Result<BTreeMap<String, Value>, ApiError> {
     let read = |(name, text): (String, &RawValue)| any_value(&name, text).map(|value| (name, value));
     members.into_iter().map(read).collect()
 }
@@ -291,7 +268,9 @@ fn tool(index: usize, function: FunctionBody<'_>) -> Result<Tool, ApiError> {
             let param = format!("tools[{index}].function.parameters");
             let title = format!("the parameters of tool `{name}`");
             let schema = SchemaText { text, param: &param, title: &title };
-            of_objects(Value::clone(&*schemas::source(schema)?))
+            of_objects(Value::clone(&*schemas::source(schema)?)).ok_or_else(|| {
+                schema.error("only objects can be arguments; the schema must have the type `object`")
+            })?
         }
         None => schemas::no_parameters(),
     };
@@ -299,16 +278,20 @@ fn tool(index: usize, function: FunctionBody<'_>) -> Result<Tool, ApiError> {
     Ok(Tool { name, description, parameters, strict })
 }
 
-/// Returns the parameters of a tool so that only objects satisfy them, as clients expect of arguments.
-fn of_objects(mut parameters: Value) -> Value {
-    match &mut parameters {
-        Value::Object(keywords) if !keywords.contains_key("type") && !keywords.contains_key("$ref") => {
-            keywords.insert("type".to_owned(), Value::from("object"));
-            parameters
-        }
-        Value::Bool(true) => schemas::no_parameters(),
-        _ => parameters,
-    }
+/// Returns the parameters of a tool so that only objects satisfy them, as clients expect of arguments; `None` if no object does.
+fn of_objects(mut parameters: Value) -> Option<Value> {
+    let Value::Object(keywords) = &mut parameters else {
+        return (parameters == Value::Bool(true)).then(schemas::no_parameters);
+    };
+    let allows_objects = match keywords.get("type") {
+        // Older drafts ignore the neighbours of a reference.
+        None if keywords.contains_key("$ref") => return Some(parameters),
+        None => true,
+        Some(Value::Array(types)) => types.iter().any(|name| name == "object"),
+        Some(name) => name == "object",
+    };
+    keywords.insert("type".to_owned(), Value::from("object"));
+    allows_objects.then_some(parameters)
 }
 
 /// Returns the text of a member that is neither missing nor null.
@@ -316,13 +299,15 @@ fn given(member: Option<&RawValue>) -> Option<&str> {
     member.map(RawValue::get).filter(|text| *text != "null")
 }
 
-fn tool_choice(choice: Option<&RawValue>, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
+/// Reads which tools the model may or must call, and leaves out the tools that it may not call.
+fn tool_choice(choice: Option<&RawValue>, tools: &mut Vec<Tool>) -> Result<ToolChoice, ApiError> {
     let refused = |message: String| ApiError::invalid("tool_choice".to_owned(), message);
     let text = choice.map_or("null", RawValue::get);
     if text.len() > TOOL_CHOICE_BYTES_MAX {
         return Err(refused(format!("`tool_choice` has more than {TOOL_CHOICE_BYTES_MAX} bytes")));
     }
-    let choice: Value = serde_json::from_str(text).unwrap_or_default();
+    let choice: Value =
+        serde_json::from_str(text).map_err(|error| refused(format!("`tool_choice`: {error}")))?;
     let choice = match choice {
         Value::Null => return Ok(ToolChoice::Auto),
         Value::String(name) => match name.as_str() {
@@ -334,6 +319,7 @@ fn tool_choice(choice: Option<&RawValue>, tools: &[Tool]) -> Result<ToolChoice, 
                 return Err(refused(format!("`tool_choice` {message}, not `{other}`")));
             }
         },
+        choice if choice["type"] == "allowed_tools" => allowed_tools(&choice["allowed_tools"], tools)?,
         choice => match choice["function"]["name"].as_str() {
             Some(name) => ToolChoice::Named(name.to_owned()),
             None => {
@@ -351,6 +337,24 @@ fn tool_choice(choice: Option<&RawValue>, tools: &[Tool]) -> Result<ToolChoice, 
         }
         _ => Ok(choice),
     }
+}
+
+/// Keeps the tools that a client allows for this request.
+fn allowed_tools(allowed: &Value, tools: &mut Vec<Tool>) -> Result<ToolChoice, ApiError> {
+    let refused = |message: String| ApiError::invalid("tool_choice".to_owned(), message);
+    let list = allowed["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let names = list.iter().map(|tool| tool["function"]["name"].as_str().unwrap_or_default());
+    let names: Vec<&str> = names.collect();
+    if let Some(unknown) = names.iter().find(|name| !tools.iter().any(|tool| tool.name == **name)) {
+        return Err(refused(format!("`tool_choice` allows the tool `{unknown}`, which is not in `tools`")));
+    }
+    let choice = match allowed["mode"].as_str() {
+        Some("auto") => ToolChoice::Auto,
+        Some("required") => ToolChoice::Required,
+        _ => return Err(refused("`tool_choice.allowed_tools.mode` must be `auto` or `required`".to_owned())),
+    };
+    tools.retain(|tool| names.contains(&tool.name.as_str()));
+    Ok(choice)
 }
 
 fn contract(format: FormatBody<'_>, options: &ContractOptions) -> Result<Option<Arc<Contract>>, ApiError> {

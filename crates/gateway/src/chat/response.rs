@@ -144,9 +144,11 @@ fn tool_call(call: &ToolCall) -> CallBody<'_> {
 
 /// Returns the tokens of all calls of all choices.
 pub(crate) fn usage(answers: &[Answer]) -> UsageBody {
-    let sum = |count: fn(&Tokens) -> u64| answers.iter().map(|answer| count(&answer.receipt.tokens)).sum();
-    let (input, output): (u64, u64) = (sum(|tokens| tokens.input), sum(|tokens| tokens.output));
-    UsageBody { prompt_tokens: input, completion_tokens: output, total_tokens: input + output }
+    let sum = |count: fn(&Tokens) -> u64| {
+        answers.iter().map(|answer| count(&answer.receipt.tokens)).fold(0, u64::saturating_add)
+    };
+    let (input, output) = (sum(|tokens| tokens.input), sum(|tokens| tokens.output));
+    UsageBody { prompt_tokens: input, completion_tokens: output, total_tokens: input.saturating_add(output) }
 }
 
 /// Returns the member `slipform`.

@@ -123,7 +123,7 @@ pub(super) fn no_parameters() -> Value {
 }
 
 impl SchemaText<'_> {
-    fn error(&self, reason: &str) -> ApiError {
+    pub(super) fn error(&self, reason: &str) -> ApiError {
         ApiError::schema(self.param.to_owned(), format!("{}: {reason}", self.title))
     }
 }

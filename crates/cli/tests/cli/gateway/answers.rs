@@ -156,7 +156,9 @@ fn members_that_cannot_be_honoured_are_refused_by_name() {
     let (_server, address, upstream) = gateway("gateway-refused", Vec::<Step>::new());
     let cases = [
         (json!({"audio": {"voice": "a"}}), "audio"),
-        (json!({"web_search_options": {"a": 1}}), "web_search_options"),
+        (json!({"web_search_options": {}}), "web_search_options"),
+        (json!({"guided_json": {"type": "object"}}), "guided_json"),
+        (json!({"structured_outputs": {"json": {"type": "object"}}}), "structured_outputs"),
         (json!({"logprobs": true}), "logprobs"),
         (json!({"functions": [{"name": "f"}]}), "functions"),
         (json!({"modalities": ["text", "audio"]}), "modalities"),
@@ -204,6 +206,32 @@ fn all_choices_are_valid_or_the_request_fails() {
     let stream = post(&address, &streamed(body));
     let finished = stream.chunks().into_iter().find(|chunk| chunk["choices"][0]["finish_reason"].is_string());
     assert_eq!(finished.unwrap()["choices"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn choices_have_seeds_of_their_own() {
+    let (_server, address, upstream) =
+        gateway("gateway-seeds", Script::new([Step::text("Hello.")]).repeat_last());
+    assert_eq!(post(&address, &chat("scripted", &json!({"n": 3, "seed": 7}))).status, 200);
+    let requests = upstream.requests();
+    let seeds: std::collections::BTreeSet<_> =
+        requests.iter().map(|request| request.body["seed"].as_u64().unwrap()).collect();
+    assert_eq!(seeds, [7, 8, 9].into());
+}
+
+#[test]
+fn absurd_counts_of_tokens_break_no_answer() {
+    for (name, is_streamed) in [("gateway-tokens", false), ("gateway-tokens-stream", true)] {
+        let step = Step::text("Hello.").usage(u64::MAX, u64::MAX);
+        let (_server, address, _upstream) = gateway(name, Script::new([step]).repeat_last());
+        let mut body = chat("scripted", &json!({"stream_options": {"include_usage": true}, "n": 2}));
+        if is_streamed {
+            body = streamed(body);
+        }
+        let answered = post(&address, &body);
+        assert_eq!(answered.status, 200, "{}", answered.text);
+        assert!(answered.text.contains(&format!("\"total_tokens\":{}", u64::MAX)), "{}", answered.text);
+    }
 }
 
 #[test]

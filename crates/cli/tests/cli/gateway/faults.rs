@@ -179,6 +179,20 @@ fn failures_of_backends_have_the_statuses_that_sdks_expect() {
             "context_length_exceeded",
             None,
         ),
+        (
+            Step::status(400)
+                .body(r#"{"error": {"message": "Zu lang.", "code": "context_length_exceeded"}}"#),
+            400,
+            "context_length_exceeded",
+            None,
+        ),
+        (
+            Step::status(400)
+                .body(r#"{"error": {"message": "Your input exceeds the context window of this model."}}"#),
+            400,
+            "context_length_exceeded",
+            None,
+        ),
     ];
     for (index, (step, status, code, header)) in cases.into_iter().enumerate() {
         let upstream = ScriptedServer::start(Script::new([step]).repeat_last());

@@ -153,6 +153,10 @@ fn unknown_paths_have_errors_in_the_form_of_the_gateway() {
     let (_server, address, _upstream) = gateway("gateway-paths", Vec::<Step>::new());
     let (status, body) = request(&address, "POST", "/v1/embeddings", None, &json!({}));
     assert_eq!((status, &body["error"]["code"]), (404, &json!("not_found")));
+    for path in ["/v1/", "/v1/models/%FF"] {
+        let (status, body) = request(&address, "GET", path, None, &Value::Null);
+        assert!((400..500).contains(&status) && body["error"]["code"].is_string(), "{path}: {status} {body}");
+    }
     let (status, body) = request(&address, "GET", "/v1/chat/completions", None, &Value::Null);
     assert_eq!(status, 405, "{body}");
 }
@@ -186,6 +190,71 @@ fn sampling_parameters_of_an_agents_client_reach_the_backend() {
     let (_server, address) = serve(&project, &[]);
     assert_eq!(post(&address, &chat("agent/clerk", &json!({"temperature": 0.25}))).status, 200);
     assert_eq!(upstream.requests()[0].body["temperature"], json!(0.25));
+}
+
+#[test]
+fn sampling_parameters_that_the_backend_of_an_agent_lacks_are_refused_by_name() {
+    let upstream = ScriptedServer::start([Step::text(r#"{"name": "A", "age": 1}"#)]);
+    let settings = format!(
+        "[backends.claude]\nkind = \"anthropic\"\nbase_url = \"{}\"\nmodel = \"m\"\napi_key_env = \"KEY\"\n",
+        upstream.base_url()
+    );
+    let project = Project::new("gateway-agent-lacks").file("slipform.toml", &settings).variable("KEY", "k");
+    let (_server, address) = serve(&project.file("agents/clerk.yaml", CLERK), &[]);
+    for (more, param) in [(json!({"seed": 7}), "seed"), (json!({"logit_bias": {"1": 2}}), "logit_bias")] {
+        let answered = post(&address, &chat("agent/clerk", &more));
+        let error = &answered.json()["error"];
+        assert_eq!(
+            (answered.status, &error["code"], &error["param"]),
+            (400, &json!("unsupported_parameter"), &json!(param)),
+            "{error}"
+        );
+        assert!(error["message"].as_str().unwrap().contains("`claude`"), "{error}");
+    }
+    assert!(upstream.requests().is_empty());
+}
+
+#[test]
+fn tier_to_escalate_to_does_not_answer_for_a_backend_that_lacks_a_parameter() {
+    let claude = ScriptedServer::start(Script::new([Step::text("Hello.")]).repeat_last());
+    let large = ScriptedServer::start(Script::new([Step::text("Hello.")]).repeat_last());
+    let settings = format!(
+        "default_backend = \"claude\"\n\
+         [backends.claude]\nkind = \"anthropic\"\nbase_url = \"{}\"\nmodel = \"m\"\napi_key_env = \"KEY\"\n\
+         [backends.hosted]\nkind = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\n[tiers]\nlarge = \"hosted\"\n",
+        claude.base_url(),
+        large.base_url()
+    );
+    let project =
+        Project::new("gateway-escalation-lacks").file("slipform.toml", &settings).variable("KEY", "k");
+    let (_server, address) = serve(&project, &[]);
+    let body = chat("claude", &json!({"seed": 7, "slipform": {"escalation": ["large"]}}));
+    let answered = post(&address, &body);
+    assert_eq!((answered.status, &answered.json()["error"]["param"]), (400, &json!("seed")));
+    assert!(claude.requests().is_empty() && large.requests().is_empty());
+}
+
+#[test]
+fn fallback_that_does_not_answer_is_not_asked_for_every_request() {
+    let first = ScriptedServer::start(Script::new([Step::text("Hello.")]).repeat_last());
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let settings = format!(
+        "default_backend = \"first\"\n\
+         [backends.first]\nkind = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\n\
+         [backends.spare]\nkind = \"openai\"\nbase_url = \"http://{}/v1\"\n\
+         [gateway.routes]\nboth = [\"first\", \"spare\"]\n",
+        first.base_url(),
+        silent.local_addr().unwrap()
+    );
+    let (_server, address) =
+        serve(&Project::new("gateway-silent-spare").file("slipform.toml", &settings), &[]);
+    for _ in 0..3 {
+        let answered = post(&address, &chat("both", &json!({})));
+        assert_eq!(answered.status, 200, "{}", answered.text);
+    }
+    // The first request has connected, and the others have not waited for it.
+    silent.set_nonblocking(true).unwrap();
+    assert_eq!(std::iter::from_fn(|| silent.accept().ok()).count(), 1);
 }
 
 #[test]

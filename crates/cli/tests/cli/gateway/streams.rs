@@ -5,7 +5,7 @@ use std::io::Read as _;
 use serde_json::{Value, json};
 use slipform_testkit::{Gate, Script, ScriptedServer, Step};
 
-use super::support::{chat, gateway, open, post, read_until, streamed, with_schema, with_tool};
+use super::support::{chat, gateway, open, post, read, read_until, streamed, with_schema, with_tool};
 use crate::support::{Project, serve};
 
 #[test]
@@ -66,6 +66,20 @@ fn free_text_is_passed_on_before_it_is_complete() {
     gate.open();
     stream.read_to_string(&mut received).unwrap();
     assert!(received.ends_with("data: [DONE]\n\n"), "{received}");
+}
+
+/// The SDKs limit the time between two pieces, not that of the whole stream.
+#[test]
+fn text_that_takes_longer_than_the_read_time_limit_is_streamed_to_its_end() {
+    let text = "Once upon a time there was a schema that every reply satisfied.";
+    let slow = Step::text(text).chunk_bytes(4).trickle(256, std::time::Duration::from_millis(150));
+    let (_server, address, _upstream) = gateway("gateway-slow-text", [slow]);
+    let body = streamed(chat("scripted", &json!({})));
+    let answered = read(open(&address, &body, "x-stainless-read-timeout: 1\r\n"));
+    let pieces = answered.chunks();
+    let pieces = pieces.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str());
+    assert_eq!(pieces.collect::<String>(), text, "{}", answered.text);
+    assert_eq!(answered.events().last().unwrap(), "[DONE]");
 }
 
 #[test]
