@@ -335,7 +335,9 @@ impl State {
         if let (Some(from), Some(to)) = (self.ladder.tier(index), self.ladder.tier(next)) {
             let reason = rejection.errors.first().map_or_else(|| rejection.message.clone(), Clone::clone);
             let (from, to, cause) = (from.tier.clone(), to.tier.clone(), Some(rejection.kind));
-            self.decisions.note(EventBody::Escalated { from, to, reason, cause });
+            // A backend that gave no reply violated nothing.
+            let errors = if is_call { Vec::new() } else { rejection.errors };
+            self.decisions.note(EventBody::Escalated { from, to, reason, errors, cause });
             // The next rung gets the original input, without the follow-up questions.
             if let (Some((input, past_runs)), Some(task)) = (self.acceptance.clarity.reset(), &mut self.task)
             {

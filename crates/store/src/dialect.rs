@@ -11,7 +11,7 @@ pub(crate) enum Dialect {
 }
 
 /// Placeholder, SQLite text, PostgreSQL text.
-const PLACEHOLDERS: [(&str, &str, &str); 16] = [
+const PLACEHOLDERS: [(&str, &str, &str); 17] = [
     // The database's clock in milliseconds. Clocks of the clients may be wrong. `sqlite/time.rs` defines SQLite's.
     ("{now}", "slipform_now()", "(extract(epoch from clock_timestamp()) * 1000)::bigint"),
     // SQLite has a single writer, so its transaction needs no row locks. On PostgreSQL, `NO KEY` is enough
@@ -38,8 +38,9 @@ const PLACEHOLDERS: [(&str, &str, &str); 16] = [
     ),
     // The elements of the first parameter, a JSON array of strings.
     ("{each}", "SELECT value FROM json_each($1)", "SELECT json_array_elements_text($1::text::json)"),
-    // The violations of a `validation_failed` event, without the texts beside them.
+    // The violations of a `validation_failed` or `escalated` event, without the texts beside them, and its cause.
     ("{errors}", "(e.body -> 'errors')", "(e.body::json -> 'errors')::text"),
+    ("{cause}", "(e.body ->> 'cause')", "(e.body::json ->> 'cause')"),
     // The highest position that an event was ever given.
     (
         "{last_event}",

@@ -18,6 +18,7 @@ pub(crate) const MIGRATIONS_SQLITE: Migrations = &[
     include_str!("../migrations/sqlite/0010_error_summaries.sql"),
     include_str!("../migrations/sqlite/0011_verdicts.sql"),
     include_str!("../migrations/sqlite/0012_gateway.sql"),
+    include_str!("../migrations/sqlite/0013_violations.sql"),
 ];
 pub(crate) const MIGRATIONS_POSTGRES: Migrations = &[
     include_str!("../migrations/postgres/0001_first.sql"),
@@ -32,6 +33,7 @@ pub(crate) const MIGRATIONS_POSTGRES: Migrations = &[
     include_str!("../migrations/postgres/0010_error_summaries.sql"),
     include_str!("../migrations/postgres/0011_verdicts.sql"),
     include_str!("../migrations/postgres/0012_gateway.sql"),
+    include_str!("../migrations/postgres/0013_violations.sql"),
 ];
 
 /// Creates the table that holds the schema version, at version 0.

@@ -176,6 +176,10 @@ pub enum EventBody {
         to: String,
         /// The reason.
         reason: String,
+        /// The violations of the last reply, as `$.path: message`; empty if the tier gave none, and in journals of earlier
+        /// versions.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        errors: Vec<String>,
         /// The type of the run's error if no further tier existed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<RunErrorType>,

@@ -201,6 +201,9 @@ pub enum EventBodySchema {
         to: String,
         /// The reason.
         reason: String,
+        /// Violations of the last reply, as `$.path: message`.
+        #[serde(default)]
+        errors: Vec<String>,
         /// Type of the run's error if no further tier existed.
         #[serde(default)]
         cause: Option<RunErrorTypeName>,

@@ -122,6 +122,8 @@ fn check_lists(project: &Project, more: &[&str]) {
     assert_eq!(get(&address, "/stats?until=2020-01-01T00:00:00Z"), json!([]));
     let violations = get(&address, "/stats/violations?agent=climber");
     assert_eq!((&violations[0]["path"], &violations[0]["backend"]), (&json!("$.severity"), &json!("second")));
+    // The reply that was retried, and the one that led to the next tier.
+    assert_eq!(violations[0]["count"], 2, "{violations}");
     let (status, _) =
         request(&address, "GET", "/stats/timeline?since=2020-01-01T00:00:00Z", None, &Value::Null);
     assert_eq!(status, 400);

@@ -78,7 +78,7 @@ pub(super) fn lines(milestone: &Milestone) -> Vec<Line> {
         EventBody::ValidationFailed { errors, cause, .. } => {
             failed_reply(*cause, errors).map(line_of).into_iter().collect()
         }
-        EventBody::Escalated { from, to, reason, cause } => {
+        EventBody::Escalated { from, to, reason, cause, .. } => {
             let escalated = line(ESCALATED, json!({"from": from, "to": to, "reason": reason}));
             let failed_reply = failed_reply(*cause, std::slice::from_ref(reason)).map(line_of);
             failed_reply.into_iter().chain([escalated]).collect()

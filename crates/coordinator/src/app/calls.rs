@@ -138,13 +138,16 @@ impl Calls<'_> {
                     call.correction.clone_from(correction);
                 }
             }
-            EventBody::Escalated { to, reason, .. } => {
+            EventBody::Escalated { to, reason, errors, .. } => {
                 self.tier = Some(to.clone());
                 if let Some(call) = self.calls.last_mut() {
                     call.consequence.get_or_insert_with(|| format!("escalated to {to}: {reason}"));
                     if call.outcome == CallOutcome::Continued {
                         call.outcome = CallOutcome::Rejected;
-                        call.violations = reason.lines().map(str::to_owned).collect();
+                        call.violations.clone_from(errors);
+                        if errors.is_empty() {
+                            call.violations = reason.lines().map(str::to_owned).collect();
+                        }
                     }
                 }
             }

@@ -226,7 +226,7 @@ fn of_file<T>(name: &str, file: &FromFile<T>) -> Option<FileProblems> {
 
 /// Returns the path of a violation `$.path: message`, with `[*]` for every index.
 fn folded_path(violation: &str) -> String {
-    let path = violation.split(": ").next().unwrap_or_default();
+    let path = path_of(violation);
     let mut folded = String::with_capacity(path.len());
     let mut rest = path;
     while let Some((before, after)) = rest.split_once('[') {
@@ -243,6 +243,21 @@ fn folded_path(violation: &str) -> String {
     folded + rest
 }
 
+/// Returns the path of a violation `$.path: message`. A name in quotes may have anything in it.
+fn path_of(violation: &str) -> &str {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for (index, character) in violation.char_indices() {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = is_quoted,
+            '\'' => is_quoted = !is_quoted,
+            ':' if !is_quoted && violation[index..].starts_with(": ") => return &violation[..index],
+            _ => {}
+        }
+    }
+    violation
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -257,6 +272,9 @@ mod tests {
         assert_eq!(folded_path("$.items[12].tags[0]: must be a string"), "$.items[*].tags[*]");
         assert_eq!(folded_path("$['a[1'].b: 'x: y' is wrong"), "$['a[1'].b");
         assert_eq!(folded_path("$: no"), "$");
+        assert_eq!(folded_path("$['Note: net'][3]: must be a string"), "$['Note: net'][*]");
+        assert_eq!(folded_path(r"$['it\'s: so'].x: 'a' is wrong"), r"$['it\'s: so'].x");
+        assert_eq!(folded_path("no path"), "no path");
     }
 
     #[tokio::test]

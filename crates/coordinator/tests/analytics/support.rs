@@ -129,6 +129,7 @@ impl Fixture {
             from: "small".to_owned(),
             to: "large".to_owned(),
             reason: NOT_SUBMITTED.to_owned(),
+            errors: vec![NOT_SUBMITTED.to_owned()],
             cause: Some(RunErrorType::ResultNotSubmitted),
         };
         self.run("writer", vec![reply(), escalated], success(0)).await;

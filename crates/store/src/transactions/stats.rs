@@ -111,14 +111,16 @@ pub(crate) async fn timeline(
     rows.into_iter().map(read).collect()
 }
 
-/// The newest violations. `$5` is their number; the other parameters are those of [`STATS`].
+/// The newest violations. `$5` is their number; the other parameters are those of [`STATS`]. A request that a backend refuses
+/// has no reply that could violate anything.
 const FAILED_VALIDATIONS: &str = "SELECT {errors}, r.backend FROM events e JOIN runs r ON r.run_id = e.run_id
-     WHERE e.kind = 'validation_failed' AND ($1 IS NULL OR r.agent_name = $1) AND ($2 IS NULL OR e.at >= $2)
+     WHERE e.kind IN ('validation_failed', 'escalated') AND {errors} IS NOT NULL
+        AND COALESCE({cause}, '') NOT IN ('backend_rejected', 'backend_unavailable') AND ($1 IS NULL OR r.agent_name = $1) AND ($2 IS NULL OR e.at >= $2)
         AND ($4 IS NULL OR e.at < $4)
         AND ($3 IS NULL OR r.session_id IN (SELECT s.session_id FROM sessions s WHERE s.created_by = $3))
      ORDER BY e.at DESC LIMIT $5";
 
-/// Returns the newest `validation_failed` events.
+/// Returns the violations of the newest rejected replies.
 pub(crate) async fn failed_validations(
     tx: &mut Tx,
     filter: &StatsFilter,
