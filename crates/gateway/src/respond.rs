@@ -107,3 +107,78 @@ fn with_id(mut response: Response, id: Option<HeaderValue>) -> Response {
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Extensions;
+    use slipform_types::Receipt;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::chat::response::{Answer, FinishReason};
+    use crate::error::ApiError;
+    use crate::failure::timed_out;
+    use crate::in_flight::{Limits, RequestsInFlight};
+
+    fn pending(body: &str) -> PendingResponse {
+        PendingResponse::new(Arc::new(ChatRequest::parse(body.as_bytes()).unwrap()))
+    }
+
+    /// Begins a request that ends after this time.
+    fn ending_after(time: Duration, finished: Finished) -> Waiter {
+        let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let limits = Limits { _permit: permit, _extensions: Extensions::new() };
+        let work = async move {
+            tokio::time::sleep(time).await;
+            finished
+        };
+        RequestsInFlight::default().start(None, limits, Box::pin(work))
+    }
+
+    fn answered(text: &str) -> Finished {
+        Ok(Arc::from(vec![Answer {
+            run_id: "run_1".to_owned(),
+            session_id: None,
+            content: Some(text.to_owned()),
+            refusal: None,
+            tool_calls: Vec::new(),
+            finish_reason: FinishReason::Stop,
+            receipt: Receipt::default(),
+        }]))
+    }
+
+    async fn events(response: Response) -> Vec<Value> {
+        let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        let text = std::str::from_utf8(&bytes).unwrap();
+        let events = text.split_terminator("\n\n").map(|event| event.strip_prefix("data: ").unwrap());
+        events.map(|event| serde_json::from_str(event).unwrap_or_else(|_| Value::from(event))).collect()
+    }
+
+    const STREAMED: &str =
+        r#"{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hello."}]}"#;
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_stream_is_kept_open_by_chunks_without_content() {
+        let waiter = ending_after(Duration::from_secs(45), answered("Hello."));
+        let response = pending(STREAMED).finish(waiter, None).await;
+        assert_eq!(response.status(), 200);
+        let events = events(response).await;
+        let deltas: Vec<String> =
+            events.iter().map(|event| event["choices"][0]["delta"].to_string()).collect();
+        let role = r#"{"role":"assistant","content":""}"#;
+        // The first chunk leaves after ten seconds, and one without content every ten seconds after it.
+        assert_eq!(deltas, [role, "{}", "{}", "{}", r#"{"content":"Hello."}"#, "{}", "null"]);
+        assert_eq!(events.last(), Some(&Value::from("[DONE]")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn early_failure_of_a_stream_has_its_own_status() {
+        let early = ending_after(Duration::from_secs(9), Err(timed_out()));
+        assert_eq!(pending(STREAMED).finish(early, None).await.status(), 504);
+        let late = ending_after(Duration::from_secs(11), Err::<_, ApiError>(timed_out()));
+        let response = pending(STREAMED).finish(late, None).await;
+        assert_eq!(response.status(), 200);
+        let events = events(response).await;
+        assert_eq!(events.last().unwrap()["error"]["code"], "deadline_exceeded");
+    }
+}
