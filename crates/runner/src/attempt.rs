@@ -338,3 +338,33 @@ fn rejected_end(events: &[EventBody], error: &slipform_api::Error) -> EventBody 
         receipt: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn deadline_that_was_moved_is_reached_at_its_new_time() {
+        let start = Instant::now();
+        let deadline = Deadline::new(Some(start + Duration::from_secs(1)));
+        let waiting = tokio::spawn({
+            let deadline = deadline.clone();
+            async move {
+                deadline.reached().await;
+                Instant::now()
+            }
+        });
+        deadline.extend(start + Duration::from_secs(3));
+        // An earlier end has no effect.
+        deadline.extend(start + Duration::from_secs(2));
+        assert_eq!(waiting.await.ok().map(|end| end.duration_since(start)), Some(Duration::from_secs(3)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn run_without_a_limit_gets_none() {
+        let deadline = Deadline::new(None);
+        deadline.extend(Instant::now());
+        assert_eq!(deadline.get(), None);
+        assert!(tokio::time::timeout(Duration::from_secs(1_000), deadline.reached()).await.is_err());
+    }
+}
