@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use slipform_testkit::{Script, ScriptedServer, Step};
 
 use super::support::{
-    chat, gateway, open, open_with_key, post, read, read_until, streamed, with_schema, with_tool,
+    chat, gateway, open, open_with_key, post, read, read_until, streamed, two_backends, with_schema,
+    with_tool,
 };
 use crate::support::{Project, request, serve};
 
@@ -12,13 +13,10 @@ use crate::support::{Project, request, serve};
 fn routes_change_the_backend_after_an_outage_and_not_after_an_invalid_answer() {
     let first = ScriptedServer::start([Step::status(503), Step::text("no JSON"), Step::text("no JSON")]);
     let second = ScriptedServer::start([Step::text(r#"{"name": "Ada", "age": 36}"#)]);
-    let backend = |name: &str, url: &str| {
-        format!("[backends.{name}]\nkind = \"openai\"\nbase_url = \"{url}\"\nmodel = \"m\"\nretries = 0\n")
-    };
-    let settings = format!(
-        "default_backend = \"first\"\n{}{}[gateway]\nfallback_backend = \"second\"\nroutes = {{ \"gpt-4o\" = [\"first\", \"second/other\"] }}\n",
-        backend("first", &first.base_url()),
-        backend("second", &second.base_url())
+    let settings = two_backends(
+        ("first", &first),
+        ("second", &second),
+        "[gateway]\nfallback_backend = \"second\"\nroutes = { \"gpt-4o\" = [\"first\", \"second/other\"] }\n",
     );
     let project = Project::new("gateway-routes").file("slipform.toml", &settings);
     let (_server, address) = serve(&project, &[]);
@@ -50,14 +48,7 @@ fn routes_change_the_backend_after_an_outage_and_not_after_an_invalid_answer() {
 fn unmet_contract_escalates_to_the_named_tier() {
     let small = ScriptedServer::start(Script::new([Step::text("no JSON")]).repeat_last());
     let large = ScriptedServer::start([Step::text(r#"{"name": "Ada", "age": 36}"#)]);
-    let backend = |name: &str, url: &str| {
-        format!("[backends.{name}]\nkind = \"openai\"\nbase_url = \"{url}\"\nmodel = \"m\"\nretries = 0\n")
-    };
-    let settings = format!(
-        "default_backend = \"first\"\n{}{}[tiers]\nlarge = \"second\"\n",
-        backend("first", &small.base_url()),
-        backend("second", &large.base_url())
-    );
+    let settings = two_backends(("first", &small), ("second", &large), "[tiers]\nlarge = \"second\"\n");
     let (_server, address) = serve(&Project::new("gateway-tiers").file("slipform.toml", &settings), &[]);
     let mut body = chat("first", &with_schema());
     body["slipform"] = json!({"max_retries": 0, "escalation": ["large"]});
@@ -288,13 +279,10 @@ fn requests_are_listed_and_counted_with_their_ends() {
         Step::text("no JSON"),
     ]);
     let spare = ScriptedServer::start([Step::text(r#"{"name": "Ada", "age": 36}"#)]);
-    let backend = |name: &str, url: &str| {
-        format!("[backends.{name}]\nkind = \"openai\"\nbase_url = \"{url}\"\nmodel = \"m\"\nretries = 0\n")
-    };
-    let settings = format!(
-        "default_backend = \"first\"\n{}{}[gateway]\nroutes = {{ wanted = [\"first\", \"spare\"] }}\n",
-        backend("first", &upstream.base_url()),
-        backend("spare", &spare.base_url())
+    let settings = two_backends(
+        ("first", &upstream),
+        ("spare", &spare),
+        "[gateway]\nroutes = { wanted = [\"first\", \"spare\"] }\n",
     );
     let (_server, address) = serve(&Project::new("gateway-list").file("slipform.toml", &settings), &[]);
     let mut body = chat("wanted", &with_schema());

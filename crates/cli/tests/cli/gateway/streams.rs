@@ -5,7 +5,9 @@ use std::io::Read as _;
 use serde_json::{Value, json};
 use slipform_testkit::{Gate, Script, ScriptedServer, Step};
 
-use super::support::{chat, gateway, open, post, read, read_until, streamed, with_schema, with_tool};
+use super::support::{
+    chat, gateway, open, post, read, read_until, streamed, two_backends, with_schema, with_tool,
+};
 use crate::support::{Project, serve};
 
 #[test]
@@ -132,13 +134,10 @@ fn call_is_corrected_on_the_fallback_of_a_route_after_its_text_was_passed_on() {
         Step::text("Let me save that.").and_tool("save_person", json!({"name": "Ada"})),
         Step::tool("save_person", json!({"name": "Ada", "age": 36})),
     ]);
-    let backend = |name: &str, url: &str| {
-        format!("[backends.{name}]\nkind = \"openai\"\nbase_url = \"{url}\"\nmodel = \"m\"\nretries = 0\n")
-    };
-    let settings = format!(
-        "default_backend = \"first\"\n{}{}[gateway]\nroutes = {{ wanted = [\"first\", \"second\"] }}\n",
-        backend("first", &first.base_url()),
-        backend("second", &second.base_url())
+    let settings = two_backends(
+        ("first", &first),
+        ("second", &second),
+        "[gateway]\nroutes = { wanted = [\"first\", \"second\"] }\n",
     );
     let project = Project::new("gateway-live-fallback").file("slipform.toml", &settings);
     let (_server, address) = serve(&project, &[]);

@@ -127,3 +127,16 @@ pub(crate) fn gateway(name: &str, script: impl Into<Script>) -> (Server, String,
     let (server, address) = serve(&project, &[]);
     (server, address, upstream)
 }
+
+/// Returns settings with two backends that do not repeat failed calls, and further sections. The first is the default.
+pub(crate) fn two_backends(
+    first: (&str, &ScriptedServer),
+    second: (&str, &ScriptedServer),
+    more: &str,
+) -> String {
+    let backend = |(name, server): (&str, &ScriptedServer)| {
+        let url = server.base_url();
+        format!("[backends.{name}]\nkind = \"openai\"\nbase_url = \"{url}\"\nmodel = \"m\"\nretries = 0\n")
+    };
+    format!("default_backend = \"{}\"\n{}{}{more}", first.0, backend(first), backend(second))
+}

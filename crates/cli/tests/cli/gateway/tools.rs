@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use slipform_testkit::{Script, ScriptedServer, Step};
 
-use super::support::{chat, gateway, post, streamed, with_tool};
+use super::support::{chat, gateway, post, streamed, two_backends, with_tool};
 use crate::support::{Project, serve};
 
 /// Returns the first choice of an answer.
@@ -150,13 +150,10 @@ fn outage_during_a_correction_is_retried_although_a_text_was_kept() {
 fn outage_during_a_correction_changes_the_backend_of_a_route() {
     let first = ScriptedServer::start(invalid_call_then_outage());
     let second = ScriptedServer::start([Step::tool("save_person", json!({"name": "Ada", "age": 36}))]);
-    let backend = |name: &str, url: &str| {
-        format!("[backends.{name}]\nkind = \"openai\"\nbase_url = \"{url}\"\nmodel = \"m\"\nretries = 0\n")
-    };
-    let settings = format!(
-        "default_backend = \"first\"\n{}{}[gateway]\nroutes = {{ wanted = [\"first\", \"second\"] }}\n",
-        backend("first", &first.base_url()),
-        backend("second", &second.base_url())
+    let settings = two_backends(
+        ("first", &first),
+        ("second", &second),
+        "[gateway]\nroutes = { wanted = [\"first\", \"second\"] }\n",
     );
     let project = Project::new("gateway-kept-route").file("slipform.toml", &settings);
     let (_server, address) = serve(&project, &[]);
