@@ -10,7 +10,7 @@ use crate::record::{Counts, Listed, Page, Position, RunDetails, RunFilter, RunRe
 use crate::tx::{Param, Row, Tx};
 
 /// Maximum number of items per page.
-const PAGE_MAX: usize = 500;
+const PAGE_MAX: usize = 1_000;
 
 /// How the result of a completed run with a contract was reached, as [`RunVerdict`] names it.
 macro_rules! verdict {
