@@ -37,7 +37,7 @@ pub(crate) struct Observed {
     /// The failure of the last call.
     pub(crate) call_error: Option<CallError>,
     /// The text that stays in the answer although a later reply completes it: what was passed on, or the text beside calls
-    /// that have to be corrected. `None` if there is none.
+    /// that have to be corrected. `None` otherwise.
     pub(crate) sent: Option<String>,
     /// Whether a part of the reply was passed on that is being written or was cut off.
     is_reply_open: bool,
