@@ -92,6 +92,9 @@ impl ModelProvider for LocalResources {
             backends.iter().map(|backend| step(backend)).collect()
         } else {
             let named = step(name);
+            if named.model.as_deref() == Some("") {
+                return None;
+            }
             match settings.backends.get(&named.backend) {
                 Some(backend) if named.model.is_none() || takes_model(backend.kind) => vec![named],
                 // Every name of a backend with one model means that model.

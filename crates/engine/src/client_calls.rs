@@ -1,13 +1,13 @@
 //! Calls of tools that the caller executes: valid calls end the run, invalid ones are requested again.
 
 use serde_json::Value;
-use slipform_extract::{Options, Outcome as Extracted, extract};
+use slipform_extract::{Options, Outcome as Extracted, RepairKind, extract};
 use slipform_types::{ClientCalls, Conversation, Outcome, Protocol, Repair, Reply, ToolCall};
 
 use crate::call_plan::{CallPlan, RequestKind};
 use crate::contract::extraction_options;
 use crate::prompt::RetryReason;
-use crate::reply::{DISCARDING_REPAIRS, Rejection, SUBMITTED_TWICE, accepted_arguments, relocate};
+use crate::reply::{Rejection, SUBMITTED_TWICE, accepted_arguments, relocate};
 use crate::state::State;
 
 /// The result of checking the calls of a reply.
@@ -169,9 +169,10 @@ impl State {
 
     /// Returns the call in a text: an object with the name and the arguments of a tool, or the arguments of exactly one
     /// tool.
-    fn client_call_in_text(&self, text: &str) -> Option<ToolCall> {
+    pub(crate) fn client_call_in_text(&self, text: &str) -> Option<ToolCall> {
         let Extracted::Valid(extraction) = extract(text, None, &Options::default()) else { return None };
-        if extraction.repairs.iter().any(|repair| DISCARDING_REPAIRS.contains(&repair.kind)) {
+        // Text around a call is no part of it, but choosing one of several documents would lose the others.
+        if extraction.repairs.iter().any(|repair| repair.kind == RepairKind::DocumentChosen) {
             return None;
         }
         let value = extraction.value;

@@ -165,6 +165,12 @@ impl State {
             }
             ActionReply::Last(_) if self.must_call_client() => self.require_client_call(plan, &reply),
             ActionReply::Last(action) => self.examine(Source::LastAction(ModelReply { plan, reply }, action)),
+            // A call that must be made counts without the envelope too.
+            ActionReply::NoAction(_)
+                if self.must_call_client() && self.client_call_in_text(&reply.text).is_some() =>
+            {
+                self.require_client_call(plan, &reply);
+            }
             // A client that may call tools may also get a text, and models answer without the envelope then.
             ActionReply::NoAction(Verdict::NoJson { .. }) if self.takes_text_of_client() => {
                 self.examine(Source::Reply(ModelReply { plan, reply }));
@@ -381,6 +387,7 @@ impl State {
     }
 
     pub(crate) fn fail(&mut self, kind: RunErrorType, message: String, validation_errors: Vec<String>) {
+        let is_call = matches!(kind, RunErrorType::BackendUnavailable | RunErrorType::BackendRejected);
         let mut error = RunError {
             kind,
             message,
@@ -388,6 +395,7 @@ impl State {
             last_output: self.usage.replies.last().cloned(),
             calls: self.usage.calls,
             retry_count: self.usage.retries,
+            call_error: self.usage.call_error.clone().filter(|_| is_call),
             response: None,
         };
         error.response = self.response(&error);

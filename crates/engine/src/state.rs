@@ -244,6 +244,7 @@ impl State {
             return Err(Error::Journal("`call_failed` without a pending model call"));
         };
         self.record_planned_call(&planned);
+        self.usage.call_error = Some(error.clone());
         if self.decisions.has_outcome() {
             self.refresh_failure();
         } else {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use slipform_schema::{Violations, parse_json_path};
-use slipform_types::{Receipt, Repair, Reply, Rung, Salvage, Tokens};
+use slipform_types::{CallError, Receipt, Repair, Reply, Rung, Salvage, Tokens};
 
 use crate::contract::CompiledContract;
 use crate::patch::remove;
@@ -15,6 +15,8 @@ pub(crate) struct UsageLog {
     /// Replies that should have called `submit_result` and did not.
     pub(crate) missing_submits: u32,
     pub(crate) tokens: Tokens,
+    /// The failure of the latest call; `None` if it was answered.
+    pub(crate) call_error: Option<CallError>,
     /// The strategy of the latest call; `None` before the first call.
     pub(crate) strategy: Option<&'static str>,
     pub(crate) rungs: Vec<Rung>,
@@ -62,6 +64,7 @@ impl UsageLog {
     }
 
     pub(crate) fn record_reply(&mut self, reply: &Reply) {
+        self.call_error = None;
         // Servers can report anything.
         self.tokens.input = self.tokens.input.saturating_add(reply.usage.input);
         self.tokens.output = self.tokens.output.saturating_add(reply.usage.output);

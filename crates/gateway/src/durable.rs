@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use slipform_api::{CallerApi, RunRequest, RunResult, RunView};
-use slipform_types::{Receipt, RunErrorType, RunId, RunStatus, SessionId, Tokens, TraceParent};
+use slipform_types::{
+    FILTERED_MESSAGE, Receipt, RunErrorType, RunId, RunStatus, SessionId, Tokens, TraceParent,
+};
 use tokio::time::Instant;
 
 use crate::chat::request::ChatRequest;
@@ -145,8 +147,11 @@ fn convert(run: RunView) -> ChoiceResult {
     let kind = serde_json::from_value::<RunErrorType>(error["type"].clone()).unwrap_or(RunErrorType::Lost);
     let message = error["message"].as_str().unwrap_or("the run failed").to_owned();
     match kind {
+        RunErrorType::Refused if message == FILTERED_MESSAGE => {
+            Ok(answer(cut_text, FinishReason::ContentFilter, receipt))
+        }
         RunErrorType::Refused => {
-            Ok(Answer { refusal: Some(message), ..answer(None, FinishReason::Stop, receipt) })
+            Ok(Answer { refusal: Some(message), ..answer(cut_text, FinishReason::Stop, receipt) })
         }
         // A part of a structured answer would look like all of it.
         RunErrorType::OutputTruncated => Ok(answer(cut_text, FinishReason::Length, receipt)),
@@ -156,7 +161,8 @@ fn convert(run: RunView) -> ChoiceResult {
             let validation_errors = errors.filter_map(|error| error.as_str().map(str::to_owned)).collect();
             let salvage = serde_json::to_value(salvage).unwrap_or_default();
             let run_id = run.run_id.to_string();
-            let error = FailedRun { kind, message, validation_errors, salvage, run_id }.error(None);
+            let call = serde_json::from_value(error["call_error"].clone()).unwrap_or_default();
+            let error = FailedRun { kind, message, validation_errors, salvage, run_id }.error(call);
             Err(FailedChoice { error, receipt: Box::new(receipt) })
         }
     }

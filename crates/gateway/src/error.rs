@@ -117,7 +117,12 @@ impl IntoResponse for ApiError {
 impl From<slipform_api::Error> for ApiError {
     fn from(error: slipform_api::Error) -> ApiError {
         let (status, kind, code) = class_of(error.code);
-        let converted = ApiError::new(status, kind, code, error.message);
+        // The API's own way out is no option of the gateway.
+        let message = match error.code {
+            Code::SessionBusy => "the session is busy with another run; wait for its end".to_owned(),
+            _ => error.message,
+        };
+        let converted = ApiError::new(status, kind, code, message);
         match error.code {
             Code::Unavailable | Code::RateLimited => converted.retry_after(1),
             _ => converted,

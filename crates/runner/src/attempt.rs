@@ -301,6 +301,7 @@ pub(crate) fn failed_end(kind: RunErrorType, message: String, salvage: Option<Bo
         last_output: None,
         calls: 0,
         retry_count: 0,
+        call_error: None,
         response: None,
     };
     EventBody::RunCompleted {
@@ -332,6 +333,7 @@ fn rejected_end(events: &[EventBody], error: &slipform_api::Error) -> EventBody 
             last_output: None,
             calls,
             retry_count,
+            call_error: None,
             response: None,
         })),
         salvage: Some(Box::new(Salvage { best_candidate, errors, ..Salvage::default() })),

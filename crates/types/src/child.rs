@@ -236,6 +236,7 @@ mod tests {
             last_output: None,
             calls: 1,
             retry_count: 0,
+            call_error: None,
             response: None,
         }));
         assert_eq!(

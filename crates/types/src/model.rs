@@ -352,6 +352,9 @@ pub enum StopReason {
     Filtered,
 }
 
+/// The message of a run that failed because a content filter cut off the reply.
+pub const FILTERED_MESSAGE: &str = "the backend's content filter cut the reply off";
+
 /// The number of tokens that one call consumed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Receipt, SubtaskOutcome, ToolCall};
+use crate::{CallError, Receipt, SubtaskOutcome, ToolCall};
 
 /// The tool that a model submits its result with.
 pub const SUBMIT_RESULT: &str = "submit_result";
@@ -93,6 +93,9 @@ pub struct RunError {
     /// The number of requests that repeated another because its reply was rejected.
     #[serde(default)]
     pub retry_count: u32,
+    /// The failure of the last model call, if the run failed because of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_error: Option<CallError>,
     /// The error in the format that readers of the result expect. It is a universal response if the contract
     /// is one. For callers of the action protocol it is an envelope with the error in `content`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

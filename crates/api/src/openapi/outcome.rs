@@ -3,6 +3,7 @@
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::journal::CallErrorSchema;
 use super::{JsonSchemaDocument, RunErrorTypeName};
 
 /// The contract that a result must satisfy.
@@ -140,6 +141,9 @@ pub struct RunErrorSchema {
     /// Requests that repeated another because its reply was rejected.
     #[serde(default)]
     pub retry_count: u32,
+    /// The failure of the last model call, if the run failed because of it.
+    #[serde(default)]
+    pub call_error: Option<CallErrorSchema>,
     /// The error in the form of the contract, if that is the universal response or the action envelope.
     #[serde(default)]
     pub response: Option<Value>,

@@ -215,6 +215,7 @@ fn never_submitted() -> Vec<EventBody> {
         last_output: Some(CONFIDENTIAL.to_owned()),
         calls: 2,
         retry_count: 1,
+        call_error: None,
         response: None,
     };
     let salvage = Salvage { replies: vec![CONFIDENTIAL.to_owned()], ..Salvage::default() };

@@ -69,6 +69,9 @@ pub(super) fn client_text(answered: &ModelReply, backend: Option<&BackendInfo>) 
     if let Some(message) = refusal(&reply.stop) {
         return Err(Stop::refused(message));
     }
+    if reply.stop == StopReason::Length && !reply.tool_calls.is_empty() {
+        return Err(Stop::Truncated { candidate: None, repairs: Vec::new() });
+    }
     if reply.stop == StopReason::Length {
         let message = "Output was cut off by the token limit".to_owned();
         let errors = vec![CUT_OFF.to_owned()];

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 use slipform_extract::{Extraction, Mode, Options, Outcome, RepairKind, extract};
 use slipform_schema::{Schema, Violations, escape_pointer, restore};
-use slipform_types::{Repair, Reply, StopReason};
+use slipform_types::{FILTERED_MESSAGE, Repair, Reply, StopReason};
 
 use crate::contract::CompiledContract;
 use crate::output_mode::OutputMode;
@@ -145,7 +145,7 @@ pub(crate) fn refusal(stop: &StopReason) -> Option<String> {
             Some("the model declined to answer".to_owned())
         }
         StopReason::Refused { message } => Some(message.trim().to_owned()),
-        StopReason::Filtered => Some("the backend's content filter cut the reply off".to_owned()),
+        StopReason::Filtered => Some(FILTERED_MESSAGE.to_owned()),
         StopReason::Finished | StopReason::ToolCalls | StopReason::Length => None,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use slipform_types::{
     Contract, ContractOptions, Conversation, OptionsPatch, RETRIES_MAX, Sampling, Tool, ToolChoice,
 };
@@ -280,13 +280,23 @@ fn tool(index: usize, function: FunctionBody<'_>) -> Result<Tool, ApiError> {
 
 /// Returns the parameters of a tool so that only objects satisfy them, as clients expect of arguments; `None` if no object does.
 fn of_objects(mut parameters: Value) -> Option<Value> {
+    let target =
+        parameters["$ref"].as_str().and_then(|reference| parameters.pointer(reference.strip_prefix('#')?));
+    if target.is_some_and(|target| target["type"] == "object") {
+        return Some(parameters);
+    }
     let Value::Object(keywords) = &mut parameters else {
         return (parameters == Value::Bool(true)).then(schemas::no_parameters);
     };
     let allows_objects = match keywords.get("type") {
-        // Older drafts ignore the neighbours of a reference.
-        None if keywords.contains_key("$ref") => return Some(parameters),
-        None => true,
+        None => {
+            // Older drafts ignore the neighbours of a reference.
+            if let Some(reference) = keywords.shift_remove("$ref") {
+                let all = keywords.entry("allOf").or_insert_with(|| json!([]));
+                all.as_array_mut()?.insert(0, json!({"$ref": reference}));
+            }
+            true
+        }
         Some(Value::Array(types)) => types.iter().any(|name| name == "object"),
         Some(name) => name == "object",
     };

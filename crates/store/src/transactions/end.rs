@@ -251,6 +251,7 @@ fn completed(
         last_output: replies.last().cloned(),
         calls,
         retry_count: retries,
+        call_error: None,
         response: None,
     };
     let receipt = (calls > 0).then(|| Box::new(Receipt { calls, retries, tokens, ..Receipt::default() }));

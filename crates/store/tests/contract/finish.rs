@@ -13,6 +13,7 @@ fn failure() -> Vec<EventBody> {
         last_output: None,
         calls: 5,
         retry_count: 4,
+        call_error: None,
         response: None,
     };
     vec![EventBody::RunCompleted {

@@ -168,6 +168,7 @@ pub(crate) async fn list_has_shortened_errors(test: &Fixture) {
         last_output: Some(long.clone()),
         calls: 1,
         retry_count: 0,
+        call_error: None,
         response: None,
     }));
     let end = EventBody::RunCompleted { status: RunStatus::Failed, error, salvage: None, receipt: None };

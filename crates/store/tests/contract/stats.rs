@@ -35,6 +35,7 @@ fn failed(receipt: Box<Receipt>) -> Vec<EventBody> {
         last_output: None,
         calls: 2,
         retry_count: receipt.retries,
+        call_error: None,
         response: None,
     };
     let error = Some(Box::new(error));

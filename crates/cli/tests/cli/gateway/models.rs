@@ -206,6 +206,39 @@ fn sampling_parameters_that_the_backend_of_an_agent_lacks_are_refused_by_name() 
 }
 
 #[test]
+fn ends_of_an_agents_run_are_those_of_its_backend() {
+    let limited = Step::status(429).header("Retry-After", "7");
+    let filtered = Step::text("Once upon").finish("content_filter");
+    let upstream = ScriptedServer::start([limited, filtered]);
+    let settings = format!(
+        "[backends.scripted]\nkind = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\nretries = 0\n",
+        upstream.base_url()
+    );
+    let project = Project::new("gateway-agent-ends").file("slipform.toml", &settings);
+    let (_server, address) = serve(&project.file("agents/free.yaml", "name: free\n"), &[]);
+    let busy = post(&address, &chat("agent/free", &json!({})));
+    assert_eq!(
+        (busy.status, &busy.json()["error"]["code"]),
+        (429, &json!("rate_limit_exceeded")),
+        "{}",
+        busy.text
+    );
+    assert!(busy.head.contains("retry-after: 7"), "{}", busy.head);
+    let choice = &post(&address, &chat("agent/free", &json!({}))).json()["choices"][0];
+    assert_eq!(
+        (&choice["message"]["content"], &choice["finish_reason"], &choice["message"]["refusal"]),
+        (&json!("Once upon"), &json!("content_filter"), &Value::Null)
+    );
+}
+
+#[test]
+fn name_with_an_empty_model_is_unknown() {
+    let (_server, address, _upstream) = gateway("gateway-empty-model", Vec::<Step>::new());
+    let answered = post(&address, &chat("scripted/", &json!({})));
+    assert_eq!((answered.status, &answered.json()["error"]["code"]), (404, &json!("model_not_found")));
+}
+
+#[test]
 fn tier_to_escalate_to_does_not_answer_for_a_backend_that_lacks_a_parameter() {
     let claude = ScriptedServer::start(Script::new([Step::text("Hello.")]).repeat_last());
     let large = ScriptedServer::start(Script::new([Step::text("Hello.")]).repeat_last());

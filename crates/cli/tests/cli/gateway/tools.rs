@@ -182,3 +182,57 @@ fn cut_envelope_of_a_backend_without_tools_is_no_content() {
     );
     assert!(!post(&address, &streamed(body)).text.contains("NORMAL_RESPONSE"));
 }
+
+/// Two tools, of which one must be called.
+fn with_two_tools() -> Value {
+    let mut more = with_tool(&json!("required"));
+    let parameters = json!({"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]});
+    let send = json!({"type": "function", "function": {"name": "send", "parameters": parameters}});
+    more["tools"].as_array_mut().unwrap().push(send);
+    more
+}
+
+#[test]
+fn json_in_a_fence_becomes_the_call_of_one_of_several_tools() {
+    let fenced = "Sure:\n```json\n{\"name\": \"Ada\", \"age\": 36}\n```";
+    let bare = r#"{"name": "save_person", "arguments": {"name": "Ada", "age": 36}}"#;
+    for (kind, text) in [("openai", fenced), ("completions", fenced), ("completions", bare)] {
+        let upstream = ScriptedServer::start([Step::text(text)]);
+        let settings = format!(
+            "[backends.local]\nkind = \"{kind}\"\nbase_url = \"{}\"\nmodel = \"m\"\n",
+            upstream.base_url()
+        );
+        let project = Project::new(&format!("gateway-fence-{kind}-{}", text.len()));
+        let (_server, address) = serve(&project.file("slipform.toml", &settings), &[]);
+        let answered = post(&address, &chat("local", &with_two_tools()));
+        assert_eq!(answered.status, 200, "{kind}: {}", answered.text);
+        assert_eq!(arguments(&answered.json()), [json!({"name": "Ada", "age": 36})], "{kind}");
+    }
+}
+
+#[test]
+fn cut_call_is_asked_for_again() {
+    for choice in ["auto", "required"] {
+        let cut = Step::tool("save_person", "{\"name\": \"Ad").finish("length");
+        let valid = Step::tool("save_person", json!({"name": "Ada", "age": 36}));
+        let (_server, address, upstream) = gateway(&format!("gateway-cut-call-{choice}"), [cut, valid]);
+        let mut body = chat("scripted", &with_two_tools());
+        body["tool_choice"] = json!(choice);
+        let answered = post(&address, &body);
+        assert_eq!(answered.status, 200, "{}", answered.text);
+        assert_eq!(arguments(&answered.json()), [json!({"name": "Ada", "age": 36})], "{choice}");
+        assert_eq!(upstream.requests().len(), 2);
+    }
+}
+
+#[test]
+fn arguments_below_a_reference_are_objects_too() {
+    let shape = json!({"type": ["integer", "object"]});
+    let parameters = json!({"$ref": "#/$defs/shape", "$defs": {"shape": shape}});
+    let (_server, address, upstream) =
+        gateway("gateway-reference", [Step::tool("ping", json!(5)), Step::tool("ping", json!({"a": 1}))]);
+    let tool = json!({"type": "function", "function": {"name": "ping", "parameters": parameters}});
+    let answered = post(&address, &chat("scripted", &json!({"tools": [tool]}))).json();
+    assert_eq!(arguments(&answered), [json!({"a": 1})], "{answered}");
+    assert_eq!(upstream.requests().len(), 2);
+}
