@@ -13,7 +13,7 @@ export class SessionModel {
   session = $state.raw<Session | null>(null);
   runs = $state.raw<RunSummary[]>([]);
   run = $state.raw<Run | null>(null);
-  /** Structured result of the run, as the server wrote it; null without one. */
+  /** Structured result of the run, as the server wrote it, which may be the text `null`; null without one. */
   resultJson = $state.raw<string | null>(null);
   /** The last event of the session while it is active, for a line that says what it does. */
   latest = $state.raw<JournalEvent | null>(null);
@@ -122,7 +122,7 @@ export class SessionModel {
       const run = parseJson(text) as Run;
       if (run.session_id !== this.id) throw new Error(`run \`${id}\` belongs to session \`${run.session_id}\`, not to \`${this.id}\`; open that session instead`);
       this.run = run;
-      this.resultJson = (run.result_data ?? null) === null ? null : memberText(text, 'result_data');
+      this.resultJson = memberText(text, 'result_data');
     } catch (error) {
       if (isCurrent()) throw error;
     }

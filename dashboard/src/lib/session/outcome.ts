@@ -30,6 +30,16 @@ export function schemaOutcome(run: Run): SchemaOutcome {
   return { word: 'not checked', tone: 'plain', detail: 'no reply could be checked' };
 }
 
+/** What an ended run has produced: JSON for its contract, a text, or nothing. */
+export type ResultKind = 'data' | 'text' | 'none';
+
+/** Says what a run has produced. The JSON may be null, so that only the contract and its validation tell. */
+export function resultKind(run: Run): ResultKind {
+  if (run.status !== 'completed') return 'none';
+  if ((run.contract && run.schema_validation?.valid) || (run.result_data ?? null) !== null) return 'data';
+  return typeof run.result_text === 'string' ? 'text' : 'none';
+}
+
 export function violationsOf(run: Run): string[] {
   return run.error?.validation_errors ?? [];
 }

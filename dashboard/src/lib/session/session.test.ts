@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { withEscalation } from './calls';
 import { details, sentence, tone } from './journal';
 import { repairMarks, violationMarks } from './marks';
-import { explanation, FAILURE_TYPES, retryWords, schemaOutcome } from './outcome';
+import { explanation, FAILURE_TYPES, resultKind, retryWords, schemaOutcome } from './outcome';
 import { subtasks, treeRows } from './timeline';
 import { mergePatch } from '../agents/patch';
 import { quote } from '../command/lines';
@@ -68,6 +68,14 @@ describe('outcome', () => {
     expect(schemaOutcome(run({ status: 'completed', schema_validation: { valid: true } })).word).toBe('Valid');
     expect(schemaOutcome(run({ status: 'running' })).word).toBe('not checked yet');
     expect(schemaOutcome(run({ contract: null })).word).toBe('none');
+  });
+
+  it('counts null as a result if the contract accepts it', () => {
+    const valid = { status: 'completed', schema_validation: { valid: true }, result_data: null } as Partial<Run>;
+    expect(resultKind(run(valid))).toBe('data');
+    expect(resultKind(run({ status: 'completed', contract: null, result_text: '' }))).toBe('text');
+    expect(resultKind(run({ status: 'completed', contract: null, result_text: null }))).toBe('none');
+    expect(resultKind(run({ ...valid, status: 'failed' }))).toBe('none');
   });
 
   it('explains every type of failure, and says what to try', () => {
