@@ -3,6 +3,7 @@ import { beforeEndOf, lastDayBefore } from './dates';
 import { apiQuery, cliWords, filterQuery, isFiltered, NO_FILTERS, parseFilters } from './filters';
 import { verdictChip } from './verdict';
 import type { RunSummary } from '$lib/api/types';
+import { namedBackends } from './backends';
 
 describe('filters', () => {
   it('survive the way through the address', () => {
@@ -61,5 +62,12 @@ describe('verdict chip', () => {
 
   it('is calm for a retry that succeeded', () => {
     expect(verdictChip(run({ verdict: 'retried', retry_count: 1 })).tone).toBe('accent');
+  });
+});
+
+describe('backends', () => {
+  it('are listed once by name, with all their models', () => {
+    const rows = [{ name: 'local', model: 'small' }, { name: 'local', model: 'large' }, { name: 'local', model: 'small' }, { name: 'bare', model: null }];
+    expect(namedBackends(rows)).toEqual([{ name: 'local', models: ['small', 'large'] }, { name: 'bare', models: [] }]);
   });
 });
