@@ -3,6 +3,7 @@ import { changeOf, isSame, mergePatch } from './patch';
 import { isFixed, outputSchema, retriesOf } from './schema';
 import { agentFilterQuery, agentRows, parseAgentFilters } from './rows';
 import type { Agent } from '$lib/api/types';
+import { jsonLine, parseJson } from '$lib/json/exact';
 
 const agent = (name: string, members: Partial<Agent> = {}) => ({ name, source: 'file', problems: [], ...members }) as unknown as Agent;
 const agents = [agent('triage', { description: 'Judges how urgent a message is' }), agent('counter', { type: 'procedural' }), agent('research', { source: 'shipped' })];
@@ -81,6 +82,15 @@ describe('change of an agent', () => {
     expect(changeOf({ a: 1 }, () => []).problem).toBe('an agent is a JSON object');
     expect(changeOf({ a: 1 }, () => null).problem).toBe('an agent is a JSON object');
     expect(changeOf({ a: 1 }, () => JSON.parse('{') as unknown).problem).toMatch(/^not JSON: /);
+  });
+});
+
+describe('numbers beyond the precision of a double', () => {
+  const schema = (text: string) => parseJson(`{"output_schema": {"const": ${text}}}`) as Record<string, unknown>;
+
+  it('are compared and sent with all digits', () => {
+    expect(changeOf(schema('9007199254740993'), () => schema('9007199254740993')).patch).toEqual({});
+    expect(jsonLine(changeOf(schema('9007199254740992'), () => schema('9007199254740993')).patch)).toBe('{"output_schema":{"const":9007199254740993}}');
   });
 });
 

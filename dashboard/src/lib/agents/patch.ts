@@ -1,6 +1,7 @@
+import { ExactNumber, isObject } from '$lib/json/exact';
+
 type Json = unknown;
 type Members = Record<string, Json>;
-const isObject = (value: Json): value is Members => typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const memberOf = (object: Members, key: string): Json => (Object.hasOwn(object, key) ? object[key] : undefined);
 
@@ -27,6 +28,7 @@ export function lostNulls(current: Json, next: Json, path = '$'): string[] {
 /** Compares JSON values without regard to the order of keys. */
 export function isSame(a: Json, b: Json): boolean {
   if (a === b) return true;
+  if (a instanceof ExactNumber || b instanceof ExactNumber) return a instanceof ExactNumber && b instanceof ExactNumber && a.text === b.text;
   if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((item, index) => isSame(item, b[index]));
   if (!isObject(a) || !isObject(b)) return false;
   const keys = Object.keys(a);

@@ -1,5 +1,5 @@
 import createClient from 'openapi-fetch';
-import { parseJson } from '$lib/json/exact';
+import { jsonLine, parseJson } from '$lib/json/exact';
 import type { components, paths } from './schema';
 import { clearToken, token } from './token';
 
@@ -43,7 +43,28 @@ export async function send(input: Request | string, init: RequestInit = {}): Pro
   return response;
 }
 
-export const client = createClient<paths>({ baseUrl: location.origin, fetch: (request) => send(request) });
+const inexact = createClient<paths>({ baseUrl: location.origin, fetch: (request) => send(request), bodySerializer: jsonLine });
+
+type AnyMethod = (path: string, init?: { parseAs?: string }) => Promise<Answer<unknown>>;
+
+/** Reads answers as text, so that their numbers keep their digits. A caller that asks for the text gets it. */
+function exactly<M>(method: M): M {
+  const send = method as AnyMethod;
+  const wrapped: AnyMethod = async (path, init) => {
+    const answer = await send(path, { ...init, parseAs: 'text' });
+    if (init?.parseAs === 'text' || typeof answer.data !== 'string') return answer;
+    return { ...answer, data: answer.data === '' ? undefined : parseJson(answer.data) };
+  };
+  return wrapped as M;
+}
+
+/** The API. Numbers beyond the precision of a double arrive as `ExactNumber`, and are sent with all their digits. */
+export const client = {
+  GET: exactly(inexact.GET),
+  POST: exactly(inexact.POST),
+  PATCH: exactly(inexact.PATCH),
+  DELETE: exactly(inexact.DELETE),
+};
 
 export async function errorOf(response: Response, body?: unknown): Promise<ApiError> {
   const parsed = (body ?? (await response.json().catch(() => null))) as Partial<Schemas['ErrorBody']> | null;
@@ -65,11 +86,6 @@ export async function unwrap<T>(answer: Promise<Answer<T>>): Promise<T> {
   const { data, error, response } = await answer;
   if (!response.ok) throw await errorOf(response, error || undefined);
   return data as T;
-}
-
-/** Returns the data of an answer that was read with `parseAs: 'text'`; integers above 2^53 keep their digits. */
-export async function unwrapExact<T>(answer: Promise<Answer<string>>): Promise<T> {
-  return parseJson(await unwrap(answer)) as T;
 }
 
 export function messageOf(error: unknown): string {

@@ -1,3 +1,5 @@
+import { jsonLine } from '$lib/json/exact';
+
 /** The same request for a terminal. `cli` is null where the CLI has no such command. */
 export interface CommandLines {
   curl: string;
@@ -24,7 +26,7 @@ function curl(request: Request, origin: string, token: boolean): string {
   if (request.method === 'POST' && request.body === undefined) words.push('-X', 'POST');
   words.push(quote(origin + request.path));
   if (token) words.push('-H', '"authorization: Bearer $SLIPFORM_TOKEN"');
-  if (request.body !== undefined) words.push('-H', quote('content-type: application/json'), '-d', quote(JSON.stringify(request.body)));
+  if (request.body !== undefined) words.push('-H', quote('content-type: application/json'), '-d', quote(jsonLine(request.body)));
   return words.join(' ');
 }
 

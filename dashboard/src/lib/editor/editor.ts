@@ -5,6 +5,7 @@ import { linter, lintGutter, type Diagnostic } from '@codemirror/lint';
 import { EditorState } from '@codemirror/state';
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
+import { parseJson } from '$lib/json/exact';
 import { locate } from '$lib/json/locate';
 import { parsePath } from '$lib/json/pointer';
 
@@ -56,7 +57,7 @@ function place(text: string, problem: Problem): { from: number; to: number } {
 async function serverDiagnostics(view: EditorView, validate: Validate): Promise<Diagnostic[]> {
   const text = view.state.doc.toString();
   try {
-    const { errors, warnings } = await validate(JSON.parse(text));
+    const { errors, warnings } = await validate(parseJson(text));
     return [
       ...errors.map((problem): Diagnostic => ({ ...place(text, problem), severity: 'error', message: `${problem.path}: ${problem.message}` })),
       ...warnings.map((problem): Diagnostic => ({ ...place(text, problem), severity: 'warning', message: `${problem.path}: ${problem.message}` })),

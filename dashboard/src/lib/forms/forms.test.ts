@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { JournalEvent } from '$lib/api/types';
 import { fieldsOf, parametersOf, textsOf, withDefaults, type Field } from './parameters';
 import { cliWords, hasCliCommand, NO_OPTIONS, requestBody, type RunChoices } from './request';
+import { commandLines } from '$lib/command/lines';
+import { parseJson } from '$lib/json/exact';
 import { findStart, rerunOf } from './rerun';
 
 const properties = {
@@ -27,6 +29,14 @@ describe('parameters', () => {
 
   it('of an earlier run leave its unset ones empty', () => {
     expect(textsOf(fields, { language: 'en', topics: ['x', 'y'] })).toEqual({ language: 'en', pages: '', topics: 'x\ny', title: '' });
+  });
+
+  it('keep all digits on the way from an earlier run into the request and the command', () => {
+    const parameters = parseJson('{"pages": 9007199254740993}') as Record<string, unknown>;
+    const texts = textsOf(fields, parameters);
+    expect(texts).toMatchObject({ pages: '9007199254740993' });
+    const body = requestBody({ ...NO_OPTIONS, agent: 'a', parameters: parametersOf(fields, texts ?? {}), schema: 'inline', schemaName: '', inlineSchema: parseJson('{"const": 1e400}') });
+    expect(commandLines({ path: '/runs', body }, null, 'http://server', false).curl).toContain('"parameters":{"pages":9007199254740993},"output_schema":{"const":1e400}');
   });
 
   it('of an earlier run that no field expresses need the editor', () => {

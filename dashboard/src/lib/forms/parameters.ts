@@ -1,4 +1,5 @@
 import { isSame } from '$lib/agents/patch';
+import { isObject, jsonLine, parseNumber } from '$lib/json/exact';
 
 /** A parameter that a plain form can edit. */
 export interface Field {
@@ -12,7 +13,6 @@ export interface Field {
 }
 
 type Schema = Record<string, unknown>;
-const isObject = (value: unknown): value is Schema => typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function kindOf(schema: Schema, name: string): Field['kind'] | null {
   if (Array.isArray(schema.enum)) return 'choice';
@@ -58,7 +58,7 @@ function valueOf(field: Field, text: string): unknown {
   switch (field.kind) {
     case 'integer':
     case 'number':
-      return Number(text);
+      return parseNumber(text);
     case 'boolean':
       return text === 'true';
     case 'choice':
@@ -71,7 +71,7 @@ function valueOf(field: Field, text: string): unknown {
 }
 
 export function choiceText(choice: unknown): string {
-  return typeof choice === 'string' ? choice : JSON.stringify(choice);
+  return typeof choice === 'string' ? choice : jsonLine(choice);
 }
 
 /** Builds the parameters of a run from the texts of a form. Empty optional fields are left out. */
@@ -89,7 +89,7 @@ function textOf(kind: Field['kind'], value: unknown): string {
   if (value === undefined) return '';
   if (kind === 'choice') return choiceText(value);
   if (kind === 'list' && Array.isArray(value)) return value.join('\n');
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  return typeof value === 'string' ? value : jsonLine(value);
 }
 
 /** Returns the texts of a form for the parameters of an earlier run; null if the form cannot express them. */

@@ -1,4 +1,5 @@
 import type { Schemas } from '$lib/api/client';
+import { jsonLine } from '$lib/json/exact';
 
 type SchemaOptions = Schemas['OutputSchemaOptions'];
 
@@ -66,7 +67,7 @@ export function cliWords(choices: RunChoices): string[] {
   const words = ['run', choices.agent];
   for (const [name, value] of Object.entries(choices.parameters)) {
     if (name === 'prompt' && typeof value === 'string') words.push('-p', value);
-    else words.push('--param', `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`);
+    else words.push('--param', `${name}=${typeof value === 'string' ? value : jsonLine(value)}`);
   }
   if (choices.schema === 'named') words.push('--schema', choices.schemaName);
   if (choices.schema === 'inline') words.push('--schema', 'schema.json');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ExactNumber, jsonText, memberText, parseJson } from './exact';
+import { ExactNumber, isObject, jsonText, memberText, parseJson, parseNumber } from './exact';
 import { jsonLines } from './lines';
 import { kindOf } from './tree';
 
@@ -25,6 +25,17 @@ describe('exact JSON', () => {
     expect(jsonText(parseJson('{"a":[9007199254740993]}'))).toBe('{\n  "a": [\n    9007199254740993\n  ]\n}');
     expect(jsonLines(parseJson('{"a": 9007199254740993}'), 10).lines[1]).toMatchObject({ text: '9007199254740993', kind: 'number' });
     expect(kindOf(new ExactNumber('9007199254740993'))).toBe('number');
+  });
+});
+
+describe('text that people write', () => {
+  it('is refused like by JSON.parse', () => {
+    for (const text of ['', '{', '{"a": 9007199254740993', '[9007199254740993,]', '09007199254740993']) expect(() => parseJson(text)).toThrow(SyntaxError);
+  });
+
+  it('has numbers of which all digits count', () => {
+    expect([parseNumber('9007199254740993'), parseNumber('007'), parseNumber('-.5'), parseNumber('0')].map((value) => jsonText(value))).toEqual(['9007199254740993', '7', '-0.5', '0']);
+    expect([isObject(new ExactNumber('1e400')), isObject({}), isObject([]), isObject(null)]).toEqual([false, true, false, false]);
   });
 });
 

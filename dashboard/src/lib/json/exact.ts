@@ -1,4 +1,4 @@
-/** A number that a double cannot hold, with the digits that the server sent. */
+/** A number that a double cannot hold, with its digits. */
 export class ExactNumber {
   constructor(readonly text: string) {}
 
@@ -16,12 +16,23 @@ export class ExactNumber {
 const CANDIDATE = /[:,[\s]-?(?:[\d.]{16}|\d+(?:\.\d+)?[eE])/;
 const SCALAR = /[^\s,\]}]+/y;
 
-/** Parses JSON like `JSON.parse`, except that numbers keep their digits. */
+/** Parses JSON like `JSON.parse`, with the same errors, except that numbers keep their digits. */
 export function parseJson(text: string): unknown {
-  return CANDIDATE.test(` ${text}`) ? new Parser(text).value() : JSON.parse(text);
+  const parsed = JSON.parse(text) as unknown;
+  return CANDIDATE.test(` ${text}`) ? new Parser(text).value() : parsed;
+}
+
+/** Whether a value is a JSON object. An exact number is an object of JavaScript only. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber);
 }
 
 const significant = (number: string) => number.replace(/[eE].*$|^-|\./g, '').replace(/^0+|0+$/g, '');
+
+/** Parses what a number field holds, which may have zeros in front that JSON does not allow. */
+export function parseNumber(text: string): number | ExactNumber {
+  return numberOf(text.trim().replace(/^(-?)0+(?=\d)/, '$1').replace(/^(-?)\./, '$10.'));
+}
 
 function numberOf(text: string): number | ExactNumber {
   const value = Number(text);
@@ -38,7 +49,7 @@ function stringEnd(text: string, at: number): number {
   return text.length;
 }
 
-/** Reads text that a server serialized; mistakes in it are not diagnosed. */
+/** Reads text that is known to be JSON; mistakes in it are not diagnosed. */
 class Parser {
   at = 0;
 

@@ -1,3 +1,5 @@
+import { isObject } from './exact';
+
 export type Key = string | number;
 
 /** Keys that the server writes without quotes: those of `is_plain` in `crates/schema/src/path.rs`. */
@@ -57,7 +59,7 @@ export function fromPointer(pointer: string): string[] {
 }
 
 type Schema = Record<string, unknown>;
-const isSchema = (value: unknown): value is Schema => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isSchema = isObject as (value: unknown) => value is Schema;
 
 /** Returns the value at a pointer; undefined if there is none. */
 export function at(root: unknown, pointer: string): unknown {

@@ -1,5 +1,5 @@
 import type { Agent, JournalEvent, Run, RunSummary, Session } from '$lib/api/types';
-import { ApiError, client, unwrap, unwrapExact } from '$lib/api/client';
+import { ApiError, client, unwrap } from '$lib/api/client';
 import { memberText, parseJson } from '$lib/json/exact';
 import { EventStream } from '$lib/live/stream.svelte';
 import { isActive } from '$lib/runs/verdict';
@@ -144,7 +144,7 @@ export class SessionModel {
 
   private readEvents(after: number, limit: number): Promise<EventPage> {
     const params = { path: { session_id: this.id }, query: { after, limit } };
-    return unwrapExact(client.GET('/sessions/{session_id}/events', { params, parseAs: 'text' }));
+    return unwrap(client.GET('/sessions/{session_id}/events', { params }));
   }
 
   private scheduleRefresh(): void {

@@ -21,7 +21,7 @@ vi.mock('$lib/api/client', () => {
     return parseAs === 'text' && typeof answer !== 'string' ? JSON.stringify(answer) : answer;
   };
   const unwrap = (answer: Promise<unknown>) => answer;
-  return { ApiError, client: { GET }, unwrap, unwrapExact: async (answer: Promise<string>) => JSON.parse(await answer) as unknown };
+  return { ApiError, client: { GET }, unwrap };
 });
 vi.mock('$lib/live/stream.svelte', () => ({
   EventStream: class {
