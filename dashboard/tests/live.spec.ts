@@ -43,6 +43,24 @@ test('stop and delete change the session while it is shown', async ({ page }) =>
   }
 });
 
+test('rows that left the filter leave the list, once the pointer is elsewhere', async ({ page }) => {
+  const server = await startTestServer(quick);
+  try {
+    const first = await server.start({ agent_name: 'waiter', prompt: '1' }, 0);
+    const second = await server.start({ agent_name: 'waiter', prompt: '2' }, 0);
+    await page.goto(`${server.ui}/runs?status=running`);
+    await expect(page.locator(rows)).toHaveCount(2);
+    await page.locator(`${rows} a[href*="${second.run_id}"]`).hover();
+    for (const { run_id } of [first, second]) await fetch(`${server.api}/runs/${run_id}/stop`, { method: 'POST' });
+    await expect(page.getByText('no longer listed')).toHaveCount(2);
+    await page.getByRole('heading', { name: 'Runs' }).hover();
+    await expect(page.getByText('no run matches these filters')).toBeVisible();
+  } finally {
+    await page.close();
+    await server.close();
+  }
+});
+
 test.describe('when a session is deleted elsewhere', () => {
   test.use({ allowed: [/404/] });
 

@@ -45,6 +45,10 @@ export class RequestList extends CursorList<GatewayRequest> {
     return request.request_id;
   }
 
+  protected timeOf(request: GatewayRequest): number {
+    return Date.parse(request.started_at);
+  }
+
   protected async read(after?: string): Promise<Page<GatewayRequest>> {
     const query = { ...requestApiQuery(this.filters), ...(after ? { after, limit: PAGE_SIZE } : { limit: FIRST_PAGE_SIZE }) };
     const page = await unwrap(client.GET('/gateway/requests', { params: { query } }));

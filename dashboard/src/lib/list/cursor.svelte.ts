@@ -1,4 +1,4 @@
-import { appendPage, mergeFirstPage, prependRows, type Page } from './pages';
+import { appendPage, insertRows, mergeFirstPage, type Page } from './pages';
 
 /** The rows of a list with the cursor after them, for showing the list again as it was left. */
 export interface LoadedRows<T> {
@@ -12,6 +12,8 @@ export abstract class CursorList<T> {
   fresh = $state.raw<T[]>([]);
   /** Whether more rows are new than `fresh` holds. */
   freshIsMore = $state(false);
+  /** Ids of rows that were deleted or no longer match the filters. They stay until `releaseRows`. */
+  departed = $state.raw<ReadonlySet<string>>(new Set());
   /** Why the list could not be read. */
   error = $state.raw<unknown>(null);
   /** Why the page after the loaded rows could not be read. `loadMore` does nothing until `retryMore`. */
@@ -20,6 +22,8 @@ export abstract class CursorList<T> {
   loadingMore = $state(false);
   atEnd = $state(false);
 
+  /** Whether a reader points at the rows, so that none may move. */
+  private isHeld = false;
   /** Changes whenever the list starts anew; answers to earlier requests are dropped. */
   protected generation = 0;
   private next: string | null = null;
@@ -28,6 +32,7 @@ export abstract class CursorList<T> {
   /** Reads the first page, or the page after a cursor. */
   protected abstract read(after?: string): Promise<Page<T>>;
   protected abstract idOf(row: T): string;
+  protected abstract timeOf(row: T): number;
 
   /** Reads the list anew. The rows stay until the answer is there. */
   async reset(): Promise<void> {
@@ -76,7 +81,7 @@ export abstract class CursorList<T> {
     if (this.freshIsMore) {
       this.startAnew();
       this.show(this.fresh, this.freshNext);
-    } else this.rows = prependRows(this.rows, this.fresh, this.idOf);
+    } else this.rows = insertRows(this.rows, this.fresh, this.idOf, this.timeOf);
     this.clearFresh();
   }
 
@@ -100,8 +105,10 @@ export abstract class CursorList<T> {
 
   /** Updates loaded rows from a newly read first page, and counts the new ones. An empty list shows them at once. */
   protected apply(page: Page<T>): void {
-    const merged = mergeFirstPage(this.rows, page.rows, page.next === null, this.idOf);
+    const merged = mergeFirstPage(this.rows, { rows: page.rows, isLast: page.next === null, hasMore: this.next !== null, idOf: this.idOf, timeOf: this.timeOf });
     this.rows = merged.rows;
+    const isBack = new Set(page.rows.map(this.idOf));
+    this.depart([...[...this.departed].filter((id) => !isBack.has(id)), ...merged.departed]);
     if (this.rows.length === 0) {
       this.show(page.rows, page.next);
       return;
@@ -109,6 +116,30 @@ export abstract class CursorList<T> {
     this.fresh = merged.fresh;
     this.freshIsMore = merged.gap;
     this.freshNext = page.next;
+  }
+
+  /** Marks rows as departed, and removes them unless a reader points at the rows. */
+  protected depart(ids: string[]): void {
+    this.departed = new Set(ids);
+    if (!this.isHeld) this.removeDeparted();
+  }
+
+  /** Keeps departed rows in their place, because rows must not move under the pointer or the focus. */
+  holdRows(): void {
+    this.isHeld = true;
+  }
+
+  /** Removes departed rows now, and from now on as soon as they depart. */
+  releaseRows(): void {
+    this.isHeld = false;
+    this.removeDeparted();
+    if (this.rows.length === 0 && !this.atEnd && !this.loading) void this.reset();
+  }
+
+  private removeDeparted(): void {
+    if (this.departed.size === 0) return;
+    this.rows = this.rows.filter((row) => !this.departed.has(this.idOf(row)));
+    this.departed = new Set();
   }
 
   /** Drops the answers to earlier requests, and returns the new generation. */
@@ -120,6 +151,7 @@ export abstract class CursorList<T> {
 
   private show(rows: T[], next: string | null): void {
     this.rows = rows;
+    this.departed = new Set();
     this.next = next;
     this.atEnd = next === null;
     this.clearFresh();

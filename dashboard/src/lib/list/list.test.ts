@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { CursorList, type LoadedRows } from './cursor.svelte';
-import { appendPage, mergeFirstPage, prependRows, visibleRange, type Page } from './pages';
+import { appendPage, insertRows, mergeFirstPage, visibleRange, type Page } from './pages';
 
 interface Row {
   id: number;
@@ -8,11 +8,13 @@ interface Row {
 }
 const row = (id: number, status = 'completed'): Row => ({ id, status });
 const idOf = ({ id }: Row) => String(id);
+const timeOf = ({ id }: Row) => id;
 const ids = (rows: Row[]) => rows.map(({ id }) => id);
+const merge = (loaded: Row[], rows: Row[], isLast: boolean, hasMore = !isLast) => mergeFirstPage(loaded, { rows, isLast, hasMore, idOf, timeOf });
 
 describe('pages', () => {
   it('count new rows without inserting them', () => {
-    const merged = mergeFirstPage([row(3), row(2), row(1)], [row(5), row(4), row(3, 'failed')], false, idOf);
+    const merged = merge([row(3), row(2), row(1)], [row(5), row(4), row(3, 'failed')], false);
     expect(ids(merged.rows)).toEqual([3, 2, 1]);
     expect(merged.rows[0]?.status).toBe('failed');
     expect(ids(merged.fresh)).toEqual([5, 4]);
@@ -20,15 +22,33 @@ describe('pages', () => {
   });
 
   it('report a gap when the first page does not reach the loaded rows', () => {
-    expect(mergeFirstPage([row(1)], [row(9), row(8)], false, idOf).gap).toBe(true);
-    expect(mergeFirstPage([row(1)], [row(9), row(8)], true, idOf).gap).toBe(false);
-    expect(mergeFirstPage([], [row(9)], false, idOf).gap).toBe(false);
+    expect(merge([row(1)], [row(9), row(8)], false).gap).toBe(true);
+    expect(merge([row(1)], [row(9), row(8)], true).gap).toBe(false);
+    expect(merge([], [row(9)], false).gap).toBe(false);
+  });
+
+  it('tell rows that left from rows that the page does not reach', () => {
+    const left = (loaded: Row[], page: Row[], isLast: boolean) => merge(loaded, page, isLast).departed.map(Number);
+    expect(left([row(5), row(4), row(3), row(2), row(1)], [row(6), row(5), row(3)], false)).toEqual([4]);
+    expect(left([row(5), row(4), row(3)], [row(5)], true)).toEqual([4, 3]);
+    expect(left([row(5), row(4)], [row(9), row(8)], false)).toEqual([]);
+    expect(left([row(5)], [row(4), row(3)], false)).toEqual([5]);
+    expect(left([row(5)], [], true)).toEqual([5]);
+  });
+
+  it('do not announce an older row that slides into the first page after a deletion', () => {
+    expect(ids(merge([row(5), row(4), row(3)], [row(5), row(3), row(2)], false).fresh)).toEqual([]);
+    expect(ids(merge([row(5), row(4)], [row(5), row(4), row(3)], true).fresh)).toEqual([3]);
+  });
+
+  it('give a row that begins to match its place', () => {
+    expect(ids(insertRows([row(9), row(3)], [row(5)], idOf, timeOf))).toEqual([9, 5, 3]);
   });
 
   it('show every row once, however pages and new rows interleave', () => {
     let rows = appendPage([row(6), row(5)], [row(5), row(4)], idOf);
-    rows = prependRows(rows, mergeFirstPage(rows, [row(8), row(7), row(6)], false, idOf).fresh, idOf);
-    rows = prependRows(rows, mergeFirstPage(rows, [row(8), row(7), row(6)], false, idOf).fresh, idOf);
+    rows = insertRows(rows, merge(rows, [row(8), row(7), row(6)], false).fresh, idOf, timeOf);
+    rows = insertRows(rows, merge(rows, [row(8), row(7), row(6)], false).fresh, idOf, timeOf);
     rows = appendPage(rows, [row(4), row(3)], idOf);
     expect(ids(rows)).toEqual([8, 7, 6, 5, 4, 3]);
   });
@@ -57,11 +77,16 @@ class Numbers extends CursorList<Row> {
 
   protected idOf = idOf;
 
+  protected timeOf = timeOf;
+
+  /** Ids that were deleted. */
+  deleted: number[] = [];
+
   protected read(after?: string): Promise<Page<Row>> {
     this.reads += 1;
     if (this.isFailing) return Promise.reject(new Error('unavailable'));
     const first = after ? Number(after) - 1 : this.newest;
-    const rows = [first, first - 1].filter((id) => id > 0).map((id) => row(id));
+    const rows = [first, first - 1].filter((id) => id > 0 && !this.deleted.includes(id)).map((id) => row(id));
     return Promise.resolve({ rows, next: first > 2 ? String(first - 1) : null });
   }
 }
@@ -139,6 +164,20 @@ describe('list of cursor pages', () => {
     expect([ids(list.rows), list.fresh]).toEqual([[9, 8], []]);
     await list.loadMore();
     expect(ids(list.rows)).toEqual([9, 8, 7, 6]);
+  });
+
+  it('removes a row that left, but not while a reader points at the rows', async () => {
+    const list = new Numbers();
+    await list.reset();
+    list.holdRows();
+    list.deleted = [4];
+    await list.refresh();
+    expect([ids(list.rows), [...list.departed]]).toEqual([[4, 3], ['4']]);
+    list.releaseRows();
+    expect([ids(list.rows), list.departed.size]).toEqual([[3], 0]);
+    list.newest = 2;
+    await list.refresh();
+    expect(ids(list.rows)).toEqual([2, 1]);
   });
 
   it('is shown again as it was left', async () => {

@@ -8,25 +8,49 @@ export interface Page<T> {
 /** Returns the id of a row. */
 export type IdOf<T> = (row: T) => string;
 
+/** Says when a row was created, in milliseconds. */
+export type TimeOf<T> = (row: T) => number;
+
+/** A newly read first page, and what identifies its rows. */
+export interface FirstPage<T> {
+  rows: T[];
+  /** Whether the list has no further page. */
+  isLast: boolean;
+  /** Whether the list has rows after the loaded ones, which later pages bring. */
+  hasMore: boolean;
+  idOf: IdOf<T>;
+  timeOf: TimeOf<T>;
+}
+
 export interface FirstPageMerge<T> {
   /** The loaded rows, with those of the page updated in place. */
   rows: T[];
-  /** Rows of the page that are newer than the loaded ones, newest first. */
+  /** Rows of the page that belong to the loaded part of the list and are not in it, newest first. */
   fresh: T[];
+  /** Ids of loaded rows that the page should have and has not: they were deleted, or no longer match the filters. */
+  departed: string[];
   /** Whether rows between the page and the loaded rows may be missing. */
   gap: boolean;
 }
 
-/** Compares a newly read first page with the loaded rows, without inserting anything. */
-export function mergeFirstPage<T>(loaded: T[], page: T[], pageIsLast: boolean, idOf: IdOf<T>): FirstPageMerge<T> {
+/** Compares a newly read first page with the loaded rows, without inserting or removing anything. */
+export function mergeFirstPage<T>(loaded: T[], { rows: page, isLast, hasMore, idOf, timeOf }: FirstPage<T>): FirstPageMerge<T> {
   const updates = new Map(page.map((row) => [idOf(row), row]));
-  const known = new Set(loaded.map(idOf));
-  const fresh = page.filter((row) => !known.has(idOf(row)));
-  const overlap = fresh.length < page.length;
+  const ids = loaded.map(idOf);
+  const known = new Set(ids);
+  const unknown = page.filter((row) => !known.has(idOf(row)));
+  const hasOverlap = unknown.length < page.length;
+  // A row that slides into the page after a deletion is older than the loaded ones; a later page brings it.
+  const oldest = loaded.at(-1);
+  const end = oldest !== undefined && hasMore ? timeOf(oldest) : -Infinity;
+  const last = page.at(-1);
+  const start = isLast ? -Infinity : last === undefined ? Infinity : timeOf(last);
+  const covered = ids.findLastIndex((id) => updates.has(id));
   return {
     rows: loaded.map((row) => updates.get(idOf(row)) ?? row),
-    fresh,
-    gap: !overlap && !pageIsLast && loaded.length > 0,
+    fresh: unknown.filter((row) => timeOf(row) > end),
+    departed: ids.filter((id, index) => !updates.has(id) && (index < covered || timeOf(loaded[index] as T) > start)),
+    gap: !hasOverlap && !isLast && loaded.length > 0,
   };
 }
 
@@ -36,10 +60,13 @@ export function appendPage<T>(loaded: T[], page: T[], idOf: IdOf<T>): T[] {
   return [...loaded, ...page.filter((row) => !known.has(idOf(row)))];
 }
 
-/** Puts fresh rows in front of the loaded ones. */
-export function prependRows<T>(loaded: T[], fresh: T[], idOf: IdOf<T>): T[] {
+/** Inserts fresh rows. Most belong in front; a row that has begun to match the filters has its place among the others. */
+export function insertRows<T>(loaded: T[], fresh: T[], idOf: IdOf<T>, timeOf: TimeOf<T>): T[] {
   const known = new Set(fresh.map(idOf));
-  return [...fresh, ...loaded.filter((row) => !known.has(idOf(row)))];
+  const rows = [...fresh, ...loaded.filter((row) => !known.has(idOf(row)))];
+  const [first] = loaded;
+  const isInFront = first === undefined || fresh.every((row) => timeOf(row) >= timeOf(first));
+  return isInFront ? rows : rows.sort((a, b) => timeOf(b) - timeOf(a));
 }
 
 /** Returns the visible range of a list with rows of equal height. */

@@ -1,3 +1,4 @@
+import type { RunSummary } from '$lib/api/types';
 import { FAILURE_TYPES } from '$lib/session/outcome';
 
 /** Filters of the run list, as they stand in the address of the page. */
@@ -68,6 +69,12 @@ export function apiQuery(filters: RunFilters): Record<string, string> {
 export function cliWords({ agent, status, ...others }: RunFilters): string[] | null {
   if (Object.values(others).some((value) => value !== '')) return null;
   return ['runs', 'list', ...(agent ? ['--agent', agent] : []), ...(status ? ['--status', status] : [])];
+}
+
+/** Whether a run still matches the filters. Its time of creation does not change. */
+export function matches(run: RunSummary, { agent, status, backend, verdict, error }: RunFilters): boolean {
+  const isEqual = (wanted: string, value: string | null | undefined) => wanted === '' || wanted === value;
+  return isEqual(agent, run.agent_name) && isEqual(status, run.status) && isEqual(backend, run.backend) && isEqual(verdict, run.verdict) && isEqual(error, run.error?.type);
 }
 
 export function isFiltered(filters: RunFilters): boolean {

@@ -4,18 +4,18 @@ import { NO_FILTERS } from './filters';
 import { RunList } from './list.svelte';
 
 const PAGE = 100;
-const server = vi.hoisted(() => ({ running: new Set<number>(), total: 120, isFailing: false, sessions: [] as string[], stream: null as StreamOptions | null }));
+const server = vi.hoisted(() => ({ running: new Set<number>(), first: 0, isFailing: false, sessions: [] as string[], stream: null as StreamOptions | null }));
 
 vi.mock('$lib/api/client', () => {
-  const run = (id: number) => ({ run_id: `r${id}`, session_id: `s${id}`, status: server.running.has(id) ? 'running' : 'completed' });
+  const run = (id: number) => ({ run_id: `r${id}`, session_id: `s${id}`, agent_name: 'a', status: server.running.has(id) ? 'running' : 'completed', created_at: new Date(1e12 - id).toISOString() });
   const GET = async (_path: string, { params }: { params: { query: { session_id?: string; after?: string } } }) => {
     if (server.isFailing) throw new Error('unavailable');
     const { session_id, after } = params.query;
     if (session_id) server.sessions.push(session_id);
     if (session_id) return { runs: [run(Number(session_id.slice(1)))] };
-    const first = Number(after ?? 0);
-    const last = Math.min(server.total, first + 100);
-    return { runs: Array.from({ length: last - first }, (_, index) => run(first + index)), next: last < server.total ? String(last) : null };
+    const first = Number(after ?? server.first);
+    const last = Math.min(120, first + 100);
+    return { runs: Array.from({ length: last - first }, (_, index) => run(first + index)), next: last < 120 ? String(last) : null };
   };
   return { client: { GET }, unwrap: (answer: Promise<unknown>) => answer };
 });
@@ -29,9 +29,9 @@ vi.mock('$lib/live/stream.svelte', () => ({
 }));
 
 /** Returns a list whose first page and second page are loaded. Runs from 100 on are running. */
-async function loaded(): Promise<RunList> {
+async function loaded(filters = NO_FILTERS): Promise<RunList> {
   server.running = new Set(Array.from({ length: 20 }, (_, index) => PAGE + index));
-  const list = new RunList(NO_FILTERS);
+  const list = new RunList(filters);
   list.start();
   await vi.runAllTimersAsync();
   await list.loadMore();
@@ -45,6 +45,7 @@ const change = (id: number) => server.stream?.onMessage({ id: `1-${id}`, event: 
 beforeEach(() => {
   vi.useFakeTimers();
   server.isFailing = false;
+  server.first = 0;
   server.sessions = [];
 });
 afterEach(() => vi.useRealTimers());
@@ -52,7 +53,7 @@ afterEach(() => vi.useRealTimers());
 describe('rows below the first page', () => {
   it('are all updated, however many change at once', async () => {
     const list = await loaded();
-    for (let id = PAGE; id < server.total; id += 1) change(id);
+    for (let id = PAGE; id < 120; id += 1) change(id);
     await vi.runAllTimersAsync();
     expect([running(list), server.sessions.length]).toEqual([0, 20]);
   });
@@ -65,6 +66,25 @@ describe('rows below the first page', () => {
     server.isFailing = false;
     await vi.runAllTimersAsync();
     expect(running(list)).toBe(19);
+  });
+
+  it('are updated by the page that a failed refresh missed, without a further event', async () => {
+    const list = await loaded();
+    server.isFailing = true;
+    server.first = -1;
+    change(-1);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(list.fresh.length).toBe(0);
+    server.isFailing = false;
+    await vi.runAllTimersAsync();
+    expect(list.fresh.map((row) => row.run_id)).toEqual(['r-1']);
+  });
+
+  it('leave the list once they no longer match its filters', async () => {
+    const list = await loaded({ ...NO_FILTERS, agent: 'a', status: 'running' });
+    change(PAGE);
+    await vi.runAllTimersAsync();
+    expect([list.rows.length, list.rows.some((row) => row.run_id === `r${PAGE}`)]).toEqual([119, false]);
   });
 
   it('are updated after a reconnection that does not resume', async () => {
