@@ -97,6 +97,11 @@ describe('tree rows', () => {
     expect(treeRows(root, children, events, 0).map((row) => [row.label, row.depth])).toEqual([['root', 0], ['a', 1], ['c', 2], ['scan-api (attempt 2) · b', 1]]);
   });
 
+  it('give a run that has not ended no length before its start', () => {
+    const child = { run_id: 'a', agent_name: 'a', started_at: '2026-11-18T12:00:00Z', created_at: '2026-11-18T12:00:00Z', finished_at: null } as RunSummary;
+    expect(treeRows(child, new Map(), [], 0).map((row) => row.end - row.start)).toEqual([0]);
+  });
+
   it('tell the rounds of an orchestration apart', () => {
     const plan = (seq: number, round: number, description: string) => event(seq, 'plan_created', { round, subtasks: [{ id: 'scan', agent: 'x', description }] });
     const child = (seq: number, call_id: string, child_run_id: string) => event(seq, 'child_started', { call_id, child_run_id });

@@ -60,7 +60,7 @@ function milestone(event: JournalEvent): string | null {
 }
 
 export function endOf(run: RunSummary, now: number): number {
-  return run.finished_at ? Date.parse(run.finished_at) : now;
+  return run.finished_at ? Date.parse(run.finished_at) : Math.max(now, startOf(run));
 }
 
 export function startOf(run: RunSummary): number {
