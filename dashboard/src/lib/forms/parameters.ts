@@ -6,6 +6,8 @@ export interface Field {
   name: string;
   kind: 'text' | 'long' | 'integer' | 'number' | 'boolean' | 'choice' | 'list';
   required: boolean;
+  /** Whether the form accepts an empty text or list as the value of a required parameter. */
+  mayBeEmpty: boolean;
   description: string;
   choices: unknown[];
   /** Text of the default value; empty without one. */
@@ -14,8 +16,12 @@ export interface Field {
 
 type Schema = Record<string, unknown>;
 
+/** Keywords that describe parameters for which a form has no field. */
+const BEYOND_FORMS = ['allOf', 'anyOf', 'oneOf', 'if', '$ref', 'patternProperties', 'dependentSchemas'];
+
 function kindOf(schema: Schema, name: string): Field['kind'] | null {
-  if (Array.isArray(schema.enum)) return 'choice';
+  // A list of choices shows the string "5" like the number 5, and an empty string like no choice.
+  if (Array.isArray(schema.enum)) return new Set(['', ...schema.enum.map(choiceText)]).size === schema.enum.length + 1 ? 'choice' : null;
   switch (schema.type) {
     case 'string':
       return ['prompt', 'text', 'message', 'task'].includes(name) ? 'long' : 'text';
@@ -33,22 +39,26 @@ function kindOf(schema: Schema, name: string): Field['kind'] | null {
 /** Returns the fields of a simple object schema; null if the schema needs the editor. */
 export function fieldsOf(schema: unknown): Field[] | null {
   if (schema === undefined || schema === null) {
-    return [{ name: 'prompt', kind: 'long', required: true, description: '', choices: [], initial: '' }];
+    return [{ name: 'prompt', kind: 'long', required: true, mayBeEmpty: false, description: '', choices: [], initial: '' }];
   }
   if (!isObject(schema) || !isObject(schema.properties)) return null;
-  if (['allOf', 'anyOf', 'oneOf', '$ref', 'patternProperties'].some((keyword) => keyword in schema)) return null;
-  const required = Array.isArray(schema.required) ? schema.required : [];
+  if (BEYOND_FORMS.some((keyword) => Object.hasOwn(schema, keyword)) || isObject(schema.additionalProperties)) return null;
+  const required: unknown[] = Array.isArray(schema.required) ? schema.required : [];
+  if (required.some((name) => typeof name !== 'string' || !Object.hasOwn(schema.properties as Schema, name))) return null;
   const fields: Field[] = [];
   for (const [name, property] of Object.entries(schema.properties)) {
     const kind = isObject(property) ? kindOf(property, name) : null;
-    if (!kind || !isObject(property)) return null;
+    // Assigning to `__proto__` sets no member.
+    if (!kind || !isObject(property) || name === '__proto__') return null;
+    const least = kind === 'list' ? property.minItems : property.minLength;
     fields.push({
       name,
       kind,
       required: required.includes(name),
+      mayBeEmpty: ['text', 'long', 'list'].includes(kind) && (least === undefined || least === 0),
       description: typeof property.description === 'string' ? property.description : '',
       choices: Array.isArray(property.enum) ? property.enum : [],
-      initial: textOf(kind, property.default),
+      initial: property.default === null && kind !== 'choice' ? '' : textOf(kind, property.default),
     });
   }
   return fields;
@@ -74,14 +84,15 @@ export function choiceText(choice: unknown): string {
   return typeof choice === 'string' ? choice : jsonLine(choice);
 }
 
+/** Returns the text of a field. Every object inherits members such as `constructor`. */
+export function textFor(name: string, texts: Record<string, string>): string {
+  return Object.hasOwn(texts, name) ? (texts[name] ?? '') : '';
+}
+
 /** Builds the parameters of a run from the texts of a form. Empty optional fields are left out. */
 export function parametersOf(fields: Field[], texts: Record<string, string>): Record<string, unknown> {
-  const parameters: Record<string, unknown> = {};
-  for (const field of fields) {
-    const text = texts[field.name] ?? '';
-    if (text !== '' || field.required) parameters[field.name] = valueOf(field, text);
-  }
-  return parameters;
+  const given = fields.map((field) => [field, textFor(field.name, texts)] as const).filter(([field, text]) => text !== '' || (field.required && field.mayBeEmpty));
+  return Object.fromEntries(given.map(([field, text]) => [field.name, valueOf(field, text)]));
 }
 
 /** Returns the text that a field of this kind has for a value. */
@@ -94,13 +105,13 @@ function textOf(kind: Field['kind'], value: unknown): string {
 
 /** Returns the texts of a form for the parameters of an earlier run; null if the form cannot express them. */
 export function textsOf(fields: Field[], parameters: Record<string, unknown>): Record<string, string> | null {
-  const texts = Object.fromEntries(fields.map(({ name, kind }) => [name, textOf(kind, parameters[name])]));
+  const texts = Object.fromEntries(fields.map(({ name, kind }) => [name, Object.hasOwn(parameters, name) ? textOf(kind, parameters[name]) : '']));
   return isSame(parametersOf(fields, texts), parameters) ? texts : null;
 }
 
 /** Returns the texts of a form whose fields have changed: what a person typed stays, and other fields have their defaults. */
 export function withDefaults(fields: Field[], texts: Record<string, string>, before: Field[]): Record<string, string> {
   const defaults = new Map(before.map(({ name, initial }) => [name, initial]));
-  const isTyped = (name: string) => texts[name] !== undefined && texts[name] !== defaults.get(name);
+  const isTyped = (name: string) => Object.hasOwn(texts, name) && texts[name] !== defaults.get(name);
   return { ...texts, ...Object.fromEntries(fields.filter(({ name }) => !isTyped(name)).map(({ name, initial }) => [name, initial])) };
 }
