@@ -1,3 +1,6 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { replaceText } from './support/editor';
 import { expect, startTestServer, test } from './support/fixtures';
 
 test('form starts with the defaults of the parameters, and sends every option', async ({ page }) => {
@@ -52,4 +55,48 @@ test('options without a field are carried into the next run, and can be removed'
   await expect(page.getByText(/^slipform run invoices .*--strict-json-only/)).toBeVisible();
   await page.getByRole('button', { name: 'Remove' }).click();
   await expect(page.getByText(/--strict-json-only/)).toHaveCount(0);
+});
+
+test('printed command sends the same parameters, also those that look like options or JSON', async ({ page }) => {
+  const parameters_schema = { type: 'object', properties: { prompt: { type: 'string' }, version: { type: ['string', 'integer'] } } };
+  const server = await startTestServer({ agentFiles: { echo: { type: 'procedural', command: ['cat'], parameters_as: 'stdin', parameters_schema } }, replyFiles: {} });
+  try {
+    await page.goto(`${server.ui}/runs/new?agent=echo`);
+    for (const parameters of [{ prompt: '-v is broken', version: "it's" }, { prompt: '-', version: '5' }]) {
+      await replaceText(page.getByRole('textbox', { name: 'Parameters as JSON' }), JSON.stringify(parameters));
+      const command = page.getByText(/^slipform run echo/);
+      await expect(command).toContainText(parameters.prompt === '-' ? '--params -' : '--prompt=');
+      const line = (await command.textContent()) ?? '';
+      const { stdout } = await promisify(execFile)('sh', ['-c', line.replace(/^slipform/, '"$SLIPFORM"')], { env: { ...process.env, SLIPFORM: process.env.SLIPFORM_BIN ?? 'slipform' } });
+      expect(JSON.parse(stdout)).toEqual(parameters);
+    }
+    await replaceText(page.getByRole('textbox', { name: 'Parameters as JSON' }), 'null');
+    await expect(page.getByText('the parameters are not a JSON object')).toBeVisible();
+    await expect(page.getByRole('button', { name: 'Start run' })).toBeDisabled();
+  } finally {
+    await page.close();
+    await server.close();
+  }
+});
+
+test.describe('with a refused request', () => {
+  test.use({ allowed: [/400/] });
+
+  test('run again continues the session of a resumed run, or says that a new one starts', async ({ page, demo }) => {
+    const { session_id } = demo.runs.text ?? { session_id: '' };
+    const resumed = await demo.start({ session_id, prompt: 'Say when.' });
+    await page.goto(`${demo.ui}/runs/new?from=${resumed.run_id}`);
+    await expect(page.getByLabel('continue that session, with its conversation')).toBeChecked();
+    await expect(page.getByText(/^slipform run/)).toContainText(`--session ${session_id}`);
+    const bodies: unknown[] = [];
+    await page.route('**/runs', (route) => {
+      if (route.request().method() !== 'POST') return route.fallback();
+      bodies.push(route.request().postDataJSON());
+      return route.fulfill({ status: 400, json: { error: 'InvalidRequest', message: 'refused' } });
+    });
+    await page.getByRole('button', { name: 'Start run' }).click();
+    await page.getByLabel('start a new session, without the conversation').check();
+    await page.getByRole('button', { name: 'Start run' }).click();
+    await expect.poll(() => bodies).toEqual([{ session_id, prompt: 'Say when.' }, { agent_name: resumed.agent_name, prompt: 'Say when.' }]);
+  });
 });

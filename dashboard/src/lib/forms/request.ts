@@ -1,4 +1,5 @@
 import type { Schemas } from '$lib/api/client';
+import { jsonFile, LINE_MAX, option, type CliCommand } from '$lib/command/lines';
 import { jsonLine } from '$lib/json/exact';
 
 type SchemaOptions = Schemas['OutputSchemaOptions'];
@@ -23,6 +24,10 @@ export interface RunChoices extends RunOptions {
   schema: 'agent' | 'named' | 'inline';
   schemaName: string;
   inlineSchema: unknown;
+  /** Working folder of an earlier run, for which the form has no field; empty for the runner's project. */
+  projectDir?: string;
+  /** Session to continue; empty to start a new one. */
+  session?: string;
   /** Options of an earlier run that the form has no field for. */
   others?: SchemaOptions;
 }
@@ -36,11 +41,12 @@ export function requestBody(choices: RunChoices): Schemas['RunRequest'] {
   if (choices.mode) options.validation_mode = choices.mode;
   if (choices.strategy) options.strategy = choices.strategy;
   return {
-    agent_name: choices.agent,
+    ...(choices.session ? { session_id: choices.session } : { agent_name: choices.agent }),
     ...(onlyPrompt ? { prompt } : { parameters: choices.parameters }),
     ...(choices.schema === 'named' ? { output_schema_name: choices.schemaName } : {}),
     ...(choices.schema === 'inline' ? { output_schema: choices.inlineSchema as Schemas['JsonSchema'] } : {}),
     ...(Object.keys(options).length > 0 ? { output_schema_options: options } : {}),
+    ...(choices.projectDir && !choices.session ? { project_dir: choices.projectDir } : {}),
     ...(choices.backend ? { backend: choices.backend } : {}),
     ...(choices.model ? { model: choices.model } : {}),
     ...(choices.maxTokens ? { max_tokens: Number(choices.maxTokens) } : {}),
@@ -58,26 +64,58 @@ const OTHER_WORDS: Record<string, (value: unknown) => string[]> = {
 const otherWords = ([name, value]: [string, unknown]) => OTHER_WORDS[name]?.(value) ?? [];
 
 /** Whether the CLI has a command with the same effect. */
-export function hasCliCommand({ others = {} }: RunChoices): boolean {
+export function hasCliCommand({ others = {}, projectDir, session }: RunChoices): boolean {
+  if (projectDir && !session) return false;
   return Object.entries(others).every((option) => otherWords(option).length > 0);
 }
 
-/** Returns the words of the CLI command with the same effect. */
-export function cliWords(choices: RunChoices): string[] {
-  const words = ['run', choices.agent];
-  for (const [name, value] of Object.entries(choices.parameters)) {
-    if (name === 'prompt' && typeof value === 'string') words.push('-p', value);
-    else words.push('--param', `${name}=${typeof value === 'string' ? value : jsonLine(value)}`);
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
   }
-  if (choices.schema === 'named') words.push('--schema', choices.schemaName);
+}
+
+/**
+ * Returns the words for one parameter; null if they could mean another value. The CLI reads `-p -` from standard input, and
+ * parses the value of `--param` as JSON unless the schema allows strings only, which the dashboard does not decide.
+ */
+function parameterWords([name, value]: [string, unknown]): string[] | null {
+  if (name === 'prompt' && typeof value === 'string') {
+    if (value === '-') return null;
+    return value.startsWith('-') ? [`--prompt=${value}`] : ['-p', value];
+  }
+  if (!/^[^-=][^=]*$/.test(name) || (typeof value === 'string' && isJson(value))) return null;
+  return ['--param', `${name}=${typeof value === 'string' ? value : jsonLine(value)}`];
+}
+
+/** Returns the parameters as words, or as JSON that the CLI reads where words could mean other values. */
+function parameterInput(parameters: Record<string, unknown>): CliCommand {
+  const words = Object.entries(parameters).map(parameterWords);
+  const flat = words.flatMap((part) => part ?? []);
+  if (words.every((part) => part !== null) && flat.join(' ').length <= LINE_MAX) return { words: flat };
+  const input = jsonLine(parameters);
+  if (input.length <= LINE_MAX) return { words: ['--params', '-'], input };
+  return { words: ['--params', 'params.json'], files: [jsonFile('params.json', parameters)] };
+}
+
+/** Returns the CLI command with the same effect. */
+export function cliCommand(choices: RunChoices): CliCommand {
+  const { words: parameters, input, files = [] } = parameterInput(choices.parameters);
+  const words = ['run', choices.agent, ...parameters];
+  if (choices.session) words.push('--session', choices.session);
+  if (choices.schema === 'named') words.push(...option('--schema', choices.schemaName));
   if (choices.schema === 'inline') words.push('--schema', 'schema.json');
   if (choices.retries !== '') words.push('--max-retries', choices.retries);
   if (choices.mode) words.push('--mode', choices.mode);
   if (choices.strategy) words.push('--strategy', choices.strategy);
-  if (choices.backend) words.push('--backend', choices.backend);
-  if (choices.model) words.push('--model', choices.model);
+  if (choices.backend) words.push(...option('--backend', choices.backend));
+  if (choices.model) words.push(...option('--model', choices.model));
   if (choices.maxTokens) words.push('--max-tokens', choices.maxTokens);
   if (choices.timeout) words.push('--timeout', choices.timeout);
   words.push(...Object.entries(choices.others ?? {}).flatMap(otherWords));
-  return words;
+  const schema = choices.schema === 'inline' ? [jsonFile('schema.json', choices.inlineSchema)] : [];
+  return { words, ...(input === undefined ? {} : { input }), files: [...files, ...schema] };
 }

@@ -1,4 +1,4 @@
-import type { EventOf, JournalEvent } from '$lib/api/types';
+import type { EventOf, JournalEvent, Session } from '$lib/api/types';
 import type { Schemas } from '$lib/api/client';
 import { RETRIES_OTHER, RETRIES_OWN } from '$lib/agents/schema';
 import type { RunChoices, RunOptions } from './request';
@@ -49,9 +49,13 @@ export interface Rerun {
   inlineSchema: unknown;
   options: Required<RunOptions>;
   others: NonNullable<RunChoices['others']>;
+  projectDir: string;
+  /** Session that the run continued; empty if it started one. */
+  session: string;
 }
 
-export function rerunOf(start: RunStart): Rerun {
+/** Returns the choices that repeat a run, of which its session knows the working folder. */
+export function rerunOf(start: RunStart, session: Pick<Session, 'session_id' | 'project_dir'>): Rerun {
   const { max_retries, validation_mode, strategy, ...others } = chosenOptions(start);
   const { contract, overrides } = start;
   const text = (value: string | number | null | undefined) => String(value ?? '');
@@ -70,5 +74,7 @@ export function rerunOf(start: RunStart): Rerun {
       timeout: text(overrides?.timeout_seconds),
     },
     others,
+    projectDir: session.project_dir ?? '',
+    session: start.type === 'resume_session' ? session.session_id : '',
   };
 }

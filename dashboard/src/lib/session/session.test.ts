@@ -7,7 +7,7 @@ import { subtasks, treeRows } from './timeline';
 import { mergePatch } from '../agents/patch';
 import { quote } from '../command/lines';
 import { fieldsOf, parametersOf } from '../forms/parameters';
-import { cliWords, requestBody, type RunChoices } from '../forms/request';
+import { cliCommand, requestBody, type RunChoices } from '../forms/request';
 import { match } from '../nav/routes';
 import { heatMap, totals } from '../stats/figures';
 import type { Call, JournalEvent, Run, RunSummary } from '$lib/api/types';
@@ -127,7 +127,7 @@ describe('forms', () => {
   it('build the request and the CLI line', () => {
     const choices: RunChoices = { agent: 'a', parameters: { prompt: "it's" }, schema: 'named', schemaName: 's', inlineSchema: null, retries: '0', mode: 'lenient', strategy: '', backend: 'b', model: '' };
     expect(requestBody(choices)).toEqual({ agent_name: 'a', prompt: "it's", output_schema_name: 's', output_schema_options: { max_retries: 0, validation_mode: 'lenient' }, backend: 'b' });
-    expect(cliWords(choices).map(quote).join(' ')).toBe(`run a -p 'it'\\''s' --schema s --max-retries 0 --mode lenient --backend b`);
+    expect(cliCommand(choices).words.map(quote).join(' ')).toBe(`run a -p 'it'\\''s' --schema s --max-retries 0 --mode lenient --backend b`);
   });
 });
 
