@@ -6,7 +6,8 @@ import { mount } from 'svelte';
 import App from './App.svelte';
 import { setUnauthorizedHandler } from '$lib/api/client';
 import { takeTokenFromAddress } from '$lib/api/token';
-import { navigate, router, startRouter } from '$lib/nav/router.svelte';
+import { hasUnsaved, mayShow } from '$lib/nav/drafts';
+import { address, navigate, router, setGuard, startRouter } from '$lib/nav/router.svelte';
 import { startTheme } from '$lib/nav/theme.svelte';
 
 takeTokenFromAddress();
@@ -15,9 +16,12 @@ startRouter();
 if (router.path === '/') navigate('/runs', { replace: true });
 setUnauthorizedHandler(() => {
   if (router.path === '/login') return;
-  const query = router.query.toString();
-  const back = router.path + (query ? `?${query}` : '');
-  navigate(`/login?back=${encodeURIComponent(back)}`, { replace: true });
+  navigate(`/login?back=${encodeURIComponent(address())}`, { replace: true });
+});
+
+setGuard((next) => mayShow(next, (question) => confirm(question)));
+addEventListener('beforeunload', (event) => {
+  if (hasUnsaved()) event.preventDefault();
 });
 
 const target = document.getElementById('app');

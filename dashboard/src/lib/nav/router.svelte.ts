@@ -20,12 +20,50 @@ export function href(path: string): string {
 /** Screens to which Esc returns. */
 const LISTS = ['/runs', '/gateway'];
 
+let mayShow: (address: string) => boolean = () => true;
+/** Index of the current entry, to return to it when the guard refuses another. */
+let index = 0;
+let isReturning = false;
+
+/** Registers the guard that every change of the address asks. */
+export function setGuard(guard: (address: string) => boolean): void {
+  mayShow = guard;
+}
+
+/** Returns the current address with its query, as `navigate` takes it. */
+export function address(): string {
+  const query = router.query.toString();
+  return router.path + (query ? `?${query}` : '');
+}
+
 /** What the router keeps with an entry of the browser's history. */
 interface EntryState {
+  /** Names the entry, for what screens keep in memory. */
+  id?: string;
+  /** Number of entries before this one. */
+  index?: number;
   /** Number of entries since the last list. */
   sinceList?: number;
 }
 const entryState = (): EntryState => (history.state ?? {}) as EntryState;
+
+let nextId: string | null = null;
+
+/** Returns the id that the next entry will have. */
+export function forNextEntry(): string {
+  return (nextId ??= crypto.getRandomValues(new Uint32Array(2)).join('-'));
+}
+
+/** Returns the id of the current entry, and gives it one if it has none. */
+export function entryId(): string {
+  const state = entryState();
+  if (state.id === undefined) {
+    state.id = forNextEntry();
+    nextId = null;
+    history.replaceState(state, '', location.href);
+  }
+  return state.id;
+}
 
 let returned = false;
 
@@ -47,12 +85,17 @@ export interface NavigateOptions {
 
 export function navigate(path: string, { replace = false }: NavigateOptions = {}): void {
   const target = BASE + path;
-  if (target === location.pathname + location.search + location.hash) return;
+  if (target === location.pathname + location.search + location.hash || !mayShow(path)) return;
   const before = router.path;
   const { sinceList } = entryState();
   if (replace) history.replaceState(history.state, '', target);
-  else if (LISTS.includes(before)) history.pushState({ sinceList: 1 } satisfies EntryState, '', target);
-  else history.pushState(sinceList === undefined ? null : ({ sinceList: sinceList + 1 } satisfies EntryState), '', target);
+  else {
+    const since = LISTS.includes(before) ? 1 : sinceList === undefined ? undefined : sinceList + 1;
+    index += 1;
+    const state: EntryState = { index, ...(since === undefined ? {} : { sinceList: since }), ...(nextId === null ? {} : { id: nextId }) };
+    history.pushState(state, '', target);
+    nextId = null;
+  }
   returned = false;
   read();
   focusPending ||= router.path !== before && !replace;
@@ -84,11 +127,22 @@ function onClick(event: MouseEvent): void {
 
 export function startRouter(): void {
   addEventListener('popstate', () => {
-    const before = router.path;
-    returned = true;
+    const before = { path: router.path, query: router.query, hash: router.hash };
+    const target = entryState().index ?? 0;
     read();
-    focusPending ||= router.path !== before;
+    if (isReturning) isReturning = false;
+    else if (target !== index && !mayShow(address())) {
+      Object.assign(router, before);
+      isReturning = true;
+      history.go(index - target);
+    } else {
+      index = target;
+      returned = true;
+      focusPending ||= router.path !== before.path;
+    }
   });
   document.addEventListener('click', onClick);
+  index = entryState().index ?? 0;
+  history.replaceState({ ...entryState(), index }, '', location.href);
   read();
 }
