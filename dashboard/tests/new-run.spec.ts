@@ -97,6 +97,6 @@ test.describe('with a refused request', () => {
     await page.getByRole('button', { name: 'Start run' }).click();
     await page.getByLabel('start a new session, without the conversation').check();
     await page.getByRole('button', { name: 'Start run' }).click();
-    await expect.poll(() => bodies).toEqual([{ session_id, prompt: 'Say when.' }, { agent_name: resumed.agent_name, prompt: 'Say when.' }]);
+    await expect.poll(() => bodies).toEqual([{ session_id, prompt: 'Say when.' }, { agent_name: (resumed as unknown as { agent_name: string }).agent_name, prompt: 'Say when.' }]);
   });
 });

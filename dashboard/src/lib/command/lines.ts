@@ -20,6 +20,8 @@ export interface CliCommand {
   /** Text for standard input, on one line. */
   input?: string;
   files?: CommandFile[];
+  /** Whether the command needs no server. */
+  isLocal?: boolean;
 }
 
 /** Longer texts go into a file: terminals and shells limit the length of a line, and nobody reads it. */
@@ -62,16 +64,17 @@ function curl(request: Request, origin: string, token: boolean): { line: string;
   return { line: words.join(' '), files };
 }
 
-function cliLine({ words, input }: CliCommand, origin: string): string {
-  const line = ['slipform', ...words.map(quote), '--server', quote(origin)].join(' ');
+function cliLine({ words, input, isLocal = false }: CliCommand, origin: string): string {
+  const line = ['slipform', ...words.map(quote), ...(isLocal ? [] : ['--server', quote(origin)])].join(' ');
   return input === undefined ? line : `${line} <<'END'\n${input}\nEND`;
 }
 
-/** Builds the curl line of a request and the CLI line with the same effect. */
-export function commandLines(request: Request, cli: string[] | CliCommand | null, origin: string, token: boolean): CommandLines {
+/** Builds the curl lines of requests and the CLI line with the same effect. */
+export function commandLines(request: Request | Request[], cli: string[] | CliCommand | null, origin: string, token: boolean): CommandLines {
   const command = Array.isArray(cli) ? { words: cli } : cli;
-  const { line, files } = curl(request, origin, token);
-  return { curl: line, cli: command && cliLine(command, origin), files: [...files, ...(command?.files ?? [])] };
+  const requests = [request].flat().map((each) => curl(each, origin, token));
+  const files = requests.flatMap((each) => each.files);
+  return { curl: requests.map((each) => each.line).join('\n'), cli: command && cliLine(command, origin), files: [...files, ...(command?.files ?? [])] };
 }
 
 /** Returns a JSON file for a command line. */
