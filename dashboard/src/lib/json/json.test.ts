@@ -89,6 +89,12 @@ describe('locate', () => {
     expect(at('{"a": 1, "b": {"a": 2}}', ['b', 'a'])).toBe('2');
   });
 
+  it('finds keys that are written with escapes', () => {
+    expect(at('{"caf\\u00e9": 1, "a\\"b": 2, "x\\ty": 3}', ['café'])).toBe('1');
+    expect(at('{"caf\\u00e9": 1, "a\\"b": 2, "x\\ty": 3}', ['a"b'])).toBe('2');
+    expect(at('{"caf\\u00e9": 1, "a\\"b": 2, "x\\ty": 3}', ['x\ty'])).toBe('3');
+  });
+
   it('finds values in text that is not JSON yet', () => {
     expect(at("Sure: {name: 'Ada', // who\n \"role\": 'Admin',}", ['role'])).toBe("'Admin'");
     expect(at('{"a": "cut', ['a'])).toBe('"cut');

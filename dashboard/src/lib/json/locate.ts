@@ -14,6 +14,14 @@ export function locate(text: string, path: Key[], from = 0, to = text.length): [
 const CLOSING: Record<string, string> = { '"': '"', "'": "'", '`': '`', '“': '”', '‘': '’' };
 const DEPTH_MAX = 500;
 
+const ESCAPES: Record<string, string> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
+
+/** Returns a key as JSON means it. Other escapes mean the character itself. */
+function unescapeKey(key: string): string {
+  if (!key.includes('\\')) return key;
+  return key.replace(/\\(?:u([0-9a-fA-F]{4})|(.))/gs, (_, code: string | undefined, character: string) => (code ? String.fromCharCode(parseInt(code, 16)) : (ESCAPES[character] ?? character)));
+}
+
 class Scanner {
   private at: number;
 
@@ -70,7 +78,7 @@ class Scanner {
     const quoted = (this.text[start] ?? '') in CLOSING;
     if (quoted) this.string();
     else while (this.at < this.to && !/[\s:=,}\]]/.test(this.text[this.at] ?? '')) this.at += 1;
-    const key = quoted ? this.text.slice(start + 1, this.at - 1) : this.text.slice(start, this.at);
+    const key = quoted ? unescapeKey(this.text.slice(start + 1, this.at - 1)) : this.text.slice(start, this.at);
     this.skip();
     if (/[:=]/.test(this.text[this.at] ?? '')) this.at += 1;
     return key;

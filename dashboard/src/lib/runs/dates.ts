@@ -14,6 +14,18 @@ export function beforeEndOf(day: string): string | null {
   return year < YEAR_MIN || Number.isNaN(next.getTime()) ? null : `${dayOf(next)}T00:00`;
 }
 
+/** Returns a time as `datetime-local` inputs show it, in the browser's time zone; empty without a time. */
+export function localInput(time: string): string {
+  const date = new Date(time);
+  if (time === '' || Number.isNaN(date.getTime())) return '';
+  return `${dayOf(date)}T${two(date.getHours())}:${two(date.getMinutes())}`;
+}
+
+/** Whether a `datetime-local` input is complete: it reports each digit of a year as a year. */
+export function isCompleteTime(input: string): boolean {
+  return input === '' || new Date(input).getFullYear() >= YEAR_MIN;
+}
+
 /** Returns the last day before a limit; empty without a limit. */
 export function lastDayBefore(limit: string): string {
   return limit === '' ? '' : dayOf(new Date(Date.parse(limit) - 1));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { beforeEndOf, lastDayBefore } from './dates';
-import { apiQuery, cliWords, filterQuery, isFiltered, NO_FILTERS, parseFilters } from './filters';
+import { beforeEndOf, lastDayBefore, isCompleteTime, localInput } from './dates';
+import { apiQuery, cliWords, filterQuery, isFiltered, NO_FILTERS, matches, parseFilters } from './filters';
 import { verdictChip } from './verdict';
 import type { RunSummary } from '$lib/api/types';
 import { namedBackends } from './backends';
@@ -69,5 +69,25 @@ describe('backends', () => {
   it('are listed once by name, with all their models', () => {
     const rows = [{ name: 'local', model: 'small' }, { name: 'local', model: 'large' }, { name: 'local', model: 'small' }, { name: 'bare', model: null }];
     expect(namedBackends(rows)).toEqual([{ name: 'local', models: ['small', 'large'] }, { name: 'bare', models: [] }]);
+  });
+});
+
+describe('times', () => {
+  it('in an address are shown in the time zone of the browser', () => {
+    const shown = localInput('2026-01-01T00:00:00Z');
+    expect([shown.length, new Date(shown).getTime()]).toEqual([16, Date.parse('2026-01-01T00:00:00Z')]);
+    expect([localInput('2026-03-04T05:06'), localInput(''), localInput('x')]).toEqual(['2026-03-04T05:06', '', '']);
+  });
+
+  it('that are being typed are not complete', () => {
+    expect(['0002-03-04T05:06', '0202-03-04T05:06', '2026-03-04T05:06', ''].map(isCompleteTime)).toEqual([false, false, true, true]);
+  });
+});
+
+describe('filters of a shown run', () => {
+  it('tell whether it still matches', () => {
+    const run = { agent_name: 'a', status: 'failed', backend: 'b', verdict: null, error: { type: 'timeout', message: '' } } as unknown as Parameters<typeof matches>[0];
+    expect(matches(run, { ...NO_FILTERS, agent: 'a', status: 'failed', error: 'timeout' })).toBe(true);
+    expect([matches(run, { ...NO_FILTERS, status: 'running' }), matches(run, { ...NO_FILTERS, verdict: 'retried' })]).toEqual([false, false]);
   });
 });

@@ -55,13 +55,20 @@ export function repairMarks(text: string, repairs: Repair[], document: [number, 
   });
 }
 
+/** Returns the place of the whole value: its opening bracket, so that marks inside it stay visible, or a scalar document. */
+function rootPlace(text: string, document: [number, number] | null): [number, number] | null {
+  const found = locate(text, [], ...(document ?? []));
+  return found ? [found[0], found[0] + 1] : document;
+}
+
 /** Returns marks for violations whose value can be found in the text. */
 export function violationMarks(text: string, violations: string[], document: [number, number] | null): TextMark[] {
   const offsets = document ? utf16Offsets(text, document) : null;
+  const units: [number, number] | null = document && offsets ? [offsets.get(document[0]) ?? 0, offsets.get(document[1]) ?? text.length] : null;
   const found = violations.flatMap((title, index) => {
     const path = parsePath(title);
-    if (!path || path.length === 0) return [];
-    const place = locate(text, path, offsets?.get(document?.[0] ?? 0) ?? 0, offsets?.get(document?.[1] ?? 0) ?? text.length);
+    if (!path) return [];
+    const place = path.length === 0 ? rootPlace(text, units) : locate(text, path, ...(units ?? []));
     return place ? [{ id: `violation-${index}`, place, title }] : [];
   });
   const points = pointOffsets(text, found.flatMap(({ place }) => place));
@@ -85,7 +92,7 @@ export function valueMarks(repairs: Repair[], violations: string[]): Map<string,
   }
   for (const violation of violations) {
     const path = parsePath(violation);
-    if (path && path.length > 0) marks.set(toPointer(path), { tone: 'bad', title: violation });
+    if (path) marks.set(toPointer(path), { tone: 'bad', title: violation });
   }
   return marks;
 }

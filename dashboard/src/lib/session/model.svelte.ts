@@ -7,11 +7,15 @@ import { JournalReader, type EventPage } from './reader.svelte';
 
 const EVENT_PAGE = 500;
 const REFRESH_EVERY_MS = 400;
+/** Largest page of runs; the select of a session holds no more. */
+const RUNS_MAX = 500;
 
 /** A session with its runs, the selected run and, once requested, its journal. */
 export class SessionModel {
   session = $state.raw<Session | null>(null);
   runs = $state.raw<RunSummary[]>([]);
+  /** Whether the session has older runs that `runs` lacks. */
+  hasMoreRuns = $state(false);
   run = $state.raw<Run | null>(null);
   /** Structured result of the run, as the server wrote it, which may be the text `null`; null without one. */
   resultJson = $state.raw<string | null>(null);
@@ -47,7 +51,6 @@ export class SessionModel {
   select(run: string | null): void {
     if (this.wanted === run) return;
     this.wanted = run;
-    this.run = null;
     this.error = null;
     if (this.session) void this.showRun();
   }
@@ -59,11 +62,12 @@ export class SessionModel {
     try {
       const [session, page] = await Promise.all([
         this.readSession(),
-        unwrap(client.GET('/runs', { params: { query: { session_id: this.id, limit: 1000 } } })),
+        unwrap(client.GET('/runs', { params: { query: { session_id: this.id, limit: RUNS_MAX } } })),
       ]);
       if (!isCurrent()) return;
       this.session = session;
       this.runs = page.runs;
+      this.hasMoreRuns = Boolean(page.next);
       this.follow(session.last_seq);
       await Promise.all([this.readRun(), this.readAgentType(), this.readLatest(session)]);
       if (isCurrent()) this.error = null;
@@ -107,7 +111,9 @@ export class SessionModel {
     try {
       await this.readRun();
     } catch (error) {
-      if (!this.closed) this.error = error;
+      if (this.closed) return;
+      this.run = null;
+      this.error = error;
     }
   }
 

@@ -44,11 +44,14 @@ export function violationsOf(run: Run): string[] {
   return run.error?.validation_errors ?? [];
 }
 
-/** Returns the words after `Retry attempts:`; null if the run has no retries. */
+/** Returns the words after `Retry attempts:`, used of allowed; null for runs without a contract, or without retries and failure. */
 export function retryWords(run: Run): string | null {
-  const max = run.schema_validation?.max_retries ?? run.max_retries;
-  if (!run.contract || max === null || max === undefined || run.status !== 'failed') return null;
-  return run.retry_count >= max ? `${run.retry_count}/${max} exhausted` : `${run.retry_count}/${max} used`;
+  const perTier = run.schema_validation?.max_retries ?? run.max_retries;
+  if (!run.contract || perTier === null || perTier === undefined || (run.retry_count === 0 && run.status !== 'failed')) return null;
+  const allowed = perTier * Math.max(1, run.receipt?.rungs?.length ?? 1);
+  if (run.retry_count > allowed) return `${run.retry_count}, ${perTier} per tier`;
+  const isExhausted = run.status === 'failed' && run.retry_count === allowed && (violationsOf(run).length > 0 || run.error?.type === 'output_schema_validation_failed');
+  return `${run.retry_count}/${allowed}${isExhausted ? ' exhausted' : ''}`;
 }
 
 /** Why runs fail with a type, and what to try next. */

@@ -54,6 +54,12 @@ describe('marks', () => {
     expect(texts("['a']", [repair('quotes_changed', [1, 4])], null)).toEqual([['lossless', "'a'"]]);
   });
 
+  it('find the whole value of a violation at the root', () => {
+    expect(violationMarks('Sure: {"a": 1}', ['$: no'], null)).toMatchObject([{ start: 6, end: 7 }]);
+    expect(violationMarks('👩 "text"', ['$: no'], [2, 8])).toMatchObject([{ start: 2, end: 8 }]);
+    expect(violationMarks('no JSON', ['$: no JSON'], null)).toEqual([]);
+  });
+
   it('find the value of a violation', () => {
     expect(violationMarks('👩 {"a": "x"}', ['$.a: bad', '$.b: missing'], null)).toMatchObject([{ id: 'violation-0', start: 8, end: 11 }]);
   });
@@ -65,6 +71,12 @@ describe('outcome', () => {
     const failed = run({ error: { type: 'x', message: '', validation_errors: ['$.a: b'] }, schema_validation: { valid: false, max_retries: 1 } });
     expect(schemaOutcome(failed).word).toBe('Validation Failed');
     expect(retryWords(failed)).toBe('1/1 exhausted');
+    expect(retryWords(run({ error: { type: 'timeout', message: '' }, max_retries: 2 }))).toBe('1/2');
+    expect(retryWords(run({ error: { type: 'timeout', message: '' }, retry_count: 0, max_retries: 1 }))).toBe('0/1');
+    expect(retryWords(run({ status: 'completed', max_retries: 1 }))).toBe('1/1');
+    expect(retryWords(run({ status: 'completed', retry_count: 2, max_retries: 1, receipt: { rungs: [{}, {}] } }))).toBe('2/2');
+    expect(retryWords(run({ status: 'completed', retry_count: 0, max_retries: 1 }))).toBeNull();
+    expect(retryWords(run({ contract: null, max_retries: 1 }))).toBeNull();
     expect(schemaOutcome(run({ status: 'completed', schema_validation: { valid: true } })).word).toBe('Valid');
     expect(schemaOutcome(run({ status: 'running' })).word).toBe('not checked yet');
     expect(schemaOutcome(run({ contract: null })).word).toBe('none');
