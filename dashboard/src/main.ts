@@ -10,7 +10,7 @@ import { hasUnsaved, mayShow } from '$lib/nav/drafts';
 import { address, navigate, router, setGuard, startRouter } from '$lib/nav/router.svelte';
 import { startTheme } from '$lib/nav/theme.svelte';
 
-takeTokenFromAddress();
+const hasUsableLink = takeTokenFromAddress();
 startTheme();
 startRouter();
 if (router.path === '/') navigate('/runs', { replace: true });
@@ -19,6 +19,7 @@ setUnauthorizedHandler(() => {
   navigate(`/login?back=${encodeURIComponent(address())}`, { replace: true });
 });
 
+if (!hasUsableLink) navigate(`/login?link=broken&back=${encodeURIComponent(address())}`, { replace: true });
 setGuard((next) => mayShow(next, (question) => confirm(question)));
 addEventListener('beforeunload', (event) => {
   if (hasUnsaved()) event.preventDefault();

@@ -29,4 +29,11 @@ describe('SseParser', () => {
   it('keeps an unfinished event back', () => {
     expect(parse('data: x\n')).toEqual([]);
   });
+
+  it('remember the id of a frame without data', () => {
+    const parser = new SseParser();
+    expect(parser.push('id: 7\ndata: x\n\nid: 9\n')).toHaveLength(1);
+    expect(parser.lastId).toBe('7');
+    expect([parser.push('\n'), parser.lastId]).toEqual([[], '9']);
+  });
 });

@@ -8,6 +8,8 @@ export interface SseMessage {
 export class SseParser {
   private rest = '';
   private id: string | null = null;
+  /** Id of the last complete frame, also of one without data. */
+  lastId: string | null = null;
   private event = '';
   private data: string[] = [];
 
@@ -38,6 +40,7 @@ export class SseParser {
   private dispatch(): SseMessage | null {
     const message = { id: this.id, event: this.event || 'message', data: this.data.join('\n') };
     const empty = this.data.length === 0;
+    this.lastId = this.id;
     this.event = '';
     this.data = [];
     return empty ? null : message;

@@ -109,6 +109,7 @@ export class EventStream {
         if (message.id !== null) this.lastId = message.id;
         this.options.onMessage(message);
       }
+      if (parser.lastId !== null) this.lastId = parser.lastId;
     }
   }
 

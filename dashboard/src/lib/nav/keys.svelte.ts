@@ -19,7 +19,7 @@ export const menu = $state({ open: false });
 
 const GO: Record<string, string> = { r: '/runs', g: '/gateway', a: '/agents', s: '/schemas', n: '/runs/new', c: '/check', t: '/stats', y: '/system' };
 export const SHORTCUTS: [string, string][] = [
-  ['/', 'focus the filter'],
+  ['/', 'focus the filter, on screens that have one'],
   ['d', 'jump to a date'],
   ['j', 'next row'],
   ['k', 'previous row'],
