@@ -21,6 +21,7 @@ test('hostile text of 5 MB stays text', async ({ page }) => {
         if (tab === '' && agent_name === 'typed') await page.getByRole('button', { name: 'Salvage' }).click();
         await expect(page.locator('main').getByText("<script>document.title='owned'</script>").first()).toBeVisible();
         await expect(page.getByText('⟦U+202E⟧').first()).toBeVisible();
+        if (tab !== '') await expect(page.getByRole('button', { name: /^Download all 5\.\d MB/ }).first()).toBeVisible();
         expect(await page.locator('main img, main script').count()).toBe(0);
         expect(await page.locator('*').count()).toBeLessThan(NODES_MAX);
         expect((await page.evaluate(() => document.body.innerText)).length).toBeLessThan(1_000_000);

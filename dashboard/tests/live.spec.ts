@@ -19,6 +19,7 @@ test('new runs are announced by a pill and appear on request', async ({ page }) 
     await server.start({ agent_name: 'quick', prompt: '3' });
     await page.getByRole('button', { name: '2 new' }).click();
     await expect(page.locator(rows)).toHaveCount(3);
+    await expect(page.locator(`${rows} a`).first()).toBeFocused();
   } finally {
     await page.close();
     await server.close();
