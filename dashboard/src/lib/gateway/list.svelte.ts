@@ -46,7 +46,8 @@ export class RequestList extends CursorList<GatewayRequest> {
   }
 
   protected timeOf(request: GatewayRequest): number {
-    return Date.parse(request.started_at);
+    // The server stores a request when its response has ended.
+    return Date.parse(request.started_at) + request.duration_ms;
   }
 
   protected async read(after?: string): Promise<Page<GatewayRequest>> {

@@ -34,11 +34,14 @@ describe('pages', () => {
     expect(left([row(5), row(4)], [row(9), row(8)], false)).toEqual([]);
     expect(left([row(5)], [row(4), row(3)], false)).toEqual([5]);
     expect(left([row(5)], [], true)).toEqual([5]);
+    expect(left([row(5), row(4), row(3)], [row(5), row(4), row(2)], false)).toEqual([3]);
   });
 
   it('do not announce an older row that slides into the first page after a deletion', () => {
     expect(ids(merge([row(5), row(4), row(3)], [row(5), row(3), row(2)], false).fresh)).toEqual([]);
+    expect(ids(merge([row(5), row(4), row(3)], [row(5), row(4), row(2)], false).fresh)).toEqual([]);
     expect(ids(merge([row(5), row(4)], [row(5), row(4), row(3)], true).fresh)).toEqual([3]);
+    expect(ids(merge([row(9), row(7), row(2)], [row(9), row(5)], false).fresh)).toEqual([5]);
   });
 
   it('give a row that begins to match its place', () => {

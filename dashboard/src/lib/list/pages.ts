@@ -8,7 +8,7 @@ export interface Page<T> {
 /** Returns the id of a row. */
 export type IdOf<T> = (row: T) => string;
 
-/** Says when a row was created, in milliseconds. */
+/** Says in milliseconds when a row entered the list. Rows that entered together may be in either order. */
 export type TimeOf<T> = (row: T) => number;
 
 /** A newly read first page, and what identifies its rows. */
@@ -38,19 +38,21 @@ export function mergeFirstPage<T>(loaded: T[], { rows: page, isLast, hasMore, id
   const updates = new Map(page.map((row) => [idOf(row), row]));
   const ids = loaded.map(idOf);
   const known = new Set(ids);
-  const unknown = page.filter((row) => !known.has(idOf(row)));
-  const hasOverlap = unknown.length < page.length;
-  // A row that slides into the page after a deletion is older than the loaded ones; a later page brings it.
-  const oldest = loaded.at(-1);
-  const end = oldest !== undefined && hasMore ? timeOf(oldest) : -Infinity;
-  const last = page.at(-1);
-  const start = isLast ? -Infinity : last === undefined ? Infinity : timeOf(last);
+  const lastKnown = page.findLastIndex((row) => known.has(idOf(row)));
   const covered = ids.findLastIndex((id) => updates.has(id));
+  const oldest = loaded.at(-1);
+  const newest = page[0];
+  // Loaded rows are contiguous, so a row below all of them has slid into the page after deletions; a later page brings it.
+  const below = loaded.slice(covered + 1);
+  const hasSlid = (row: T, index: number) => hasMore && index > lastKnown && lastKnown >= 0 && !below.some((other) => timeOf(other) < timeOf(row));
+  const isBehind = lastKnown < 0 && oldest !== undefined && newest !== undefined && timeOf(oldest) > timeOf(newest);
+  const unknown = page.map((row, index) => ({ row, isOlder: isBehind || hasSlid(row, index) })).filter(({ row }) => !known.has(idOf(row)));
+  const isComplete = isLast || unknown.some(({ isOlder }) => isOlder);
   return {
     rows: loaded.map((row) => updates.get(idOf(row)) ?? row),
-    fresh: unknown.filter((row) => timeOf(row) > end),
-    departed: ids.filter((id, index) => !updates.has(id) && (index < covered || timeOf(loaded[index] as T) > start)),
-    gap: !hasOverlap && !isLast && loaded.length > 0,
+    fresh: unknown.filter(({ isOlder }) => !isOlder).map(({ row }) => row),
+    departed: ids.filter((id, index) => !updates.has(id) && (isComplete || index < covered)),
+    gap: lastKnown < 0 && !isLast && loaded.length > 0,
   };
 }
 
@@ -63,10 +65,19 @@ export function appendPage<T>(loaded: T[], page: T[], idOf: IdOf<T>): T[] {
 /** Inserts fresh rows. Most belong in front; a row that has begun to match the filters has its place among the others. */
 export function insertRows<T>(loaded: T[], fresh: T[], idOf: IdOf<T>, timeOf: TimeOf<T>): T[] {
   const known = new Set(fresh.map(idOf));
-  const rows = [...fresh, ...loaded.filter((row) => !known.has(idOf(row)))];
-  const [first] = loaded;
-  const isInFront = first === undefined || fresh.every((row) => timeOf(row) >= timeOf(first));
-  return isInFront ? rows : rows.sort((a, b) => timeOf(b) - timeOf(a));
+  const rest = loaded.filter((row) => !known.has(idOf(row)));
+  const rows: T[] = [];
+  let at = 0;
+  for (const row of fresh) {
+    const time = timeOf(row);
+    // A list may have 100,000 rows, so that each is looked at once.
+    for (let next = rest[at]; next !== undefined && timeOf(next) > time; next = rest[at]) {
+      rows.push(next);
+      at += 1;
+    }
+    rows.push(row);
+  }
+  return [...rows, ...rest.slice(at)];
 }
 
 /** Returns the visible range of a list with rows of equal height. */
