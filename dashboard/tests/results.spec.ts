@@ -27,7 +27,7 @@ test('strings that look like other values are distinguishable, and an empty text
     const response = await route.fetch();
     await route.fulfill({ response, json: { ...(await response.json()), result_text: '' } });
   });
-  await page.goto(demo.session('text'));
+  await page.goto(`${demo.session('text')}?run=${demo.runs.text?.run_id}`);
   await expect(page.getByText('The result is an empty text.')).toBeVisible();
 });
 

@@ -29,7 +29,8 @@ test('answer that a screen cannot show leaves the other screens usable', async (
 
 test('copy works without the clipboard of a secure context', async ({ page, demo }) => {
   await page.addInitScript(() => Object.defineProperty(navigator, 'clipboard', { value: undefined }));
-  await page.goto(demo.session('text'));
+  await page.goto(`${demo.session('text')}?run=${demo.runs.text?.run_id}`);
+  await expect(page.getByText('The harbour was quiet.', { exact: true })).toBeVisible();
   await page.evaluate(() => document.addEventListener('copy', () => ((window as unknown as { copied: string }).copied = (document.activeElement as HTMLTextAreaElement).value)));
   await page.getByRole('button', { name: 'Copy the result' }).click();
   await expect(page.getByRole('button', { name: 'Copied the result' })).toBeFocused();
