@@ -24,7 +24,7 @@ export interface CliCommand {
   isLocal?: boolean;
 }
 
-/** Longer texts go into a file: terminals and shells limit the length of a line, and nobody reads it. */
+/** Longer texts go into a file, because shells limit the length of a line, and terminals scroll its start away. */
 export const LINE_MAX = 16_000;
 
 const PLAIN = /^[A-Za-z0-9_./:=@%+,-]+$/;
