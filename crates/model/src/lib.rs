@@ -52,11 +52,11 @@ mod stream_watch;
 
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde_json::Value;
-use slipform_types::{BackendKind, Reply, Request, TraceParent};
+use slipform_types::{BackendKind, FURTHER_SAMPLING, Reply, Request, TraceParent};
 use tokio::time::Instant;
 
 pub use config::{BackendConfig, is_small};
@@ -68,26 +68,12 @@ pub use slots::{CallSlot, CallSlots};
 /// The boxed future of [`Backend::call`]. Dropping it cancels the call.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send + 'a>>;
 
-/// The sampling parameters of OpenAI's API.
-const SAMPLING: [&str; 17] = [
-    "temperature",
-    "top_p",
-    "frequency_penalty",
-    "presence_penalty",
-    "seed",
-    "stop",
-    "reasoning_effort",
-    "logit_bias",
-    "verbosity",
-    "top_k",
-    "min_p",
-    "min_tokens",
-    "repetition_penalty",
-    "stop_token_ids",
-    "chat_template_kwargs",
-    "reasoning",
-    "thinking",
-];
+/// The sampling parameters of OpenAI's API, and those that its servers have in addition.
+static SAMPLING: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let known =
+        ["temperature", "top_p", "frequency_penalty", "presence_penalty", "seed", "stop", "reasoning_effort"];
+    known.into_iter().chain(FURTHER_SAMPLING).collect()
+});
 
 /// A model or program that answers requests.
 pub trait Backend: Send + Sync + std::fmt::Debug {

@@ -64,8 +64,8 @@ pub use event_kind::EventKind;
 pub use gateway_request::{GATEWAY, GatewayRequest};
 pub use ids::{RunId, SessionId, with_hex};
 pub use model::{
-    ACCOUNT_MEMBERS, FILTERED_MESSAGE, Format, KEY_REMOVED, Message, Part, REDACTED, Reply, Request, Role,
-    Sampling, StopReason, Tool, ToolCall, ToolChoice, Usage,
+    ACCOUNT_MEMBERS, FILTERED_MESSAGE, FURTHER_SAMPLING, Format, KEY_REMOVED, Message, Part, REDACTED, Reply,
+    Request, Role, Sampling, StopReason, Tool, ToolCall, ToolChoice, Usage,
 };
 pub use orchestration::{
     ALL_AGENTS, CONTEXT_HEADINGS, Clarity, FAILED_ATTEMPT_HEADING, PART_OF_HEADING, RESULTS_HEADING, Subtask,

@@ -108,6 +108,20 @@ impl Sampling {
     }
 }
 
+/// Sampling parameters in [`Sampling::further`] that servers of OpenAI's API may know.
+pub const FURTHER_SAMPLING: [&str; 10] = [
+    "logit_bias",
+    "verbosity",
+    "top_k",
+    "min_p",
+    "min_tokens",
+    "repetition_penalty",
+    "stop_token_ids",
+    "chat_template_kwargs",
+    "reasoning",
+    "thinking",
+];
+
 /// Members of requests that do not change the answer. Backends that do not know them do without.
 pub const ACCOUNT_MEMBERS: [&str; 6] =
     ["user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier", "store"];

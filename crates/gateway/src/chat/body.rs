@@ -9,7 +9,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use slipform_types::{ACCOUNT_MEMBERS, Correction, SchemaForm, Strategy, ValidationMode};
+use slipform_types::{ACCOUNT_MEMBERS, Correction, FURTHER_SAMPLING, SchemaForm, Strategy, ValidationMode};
 
 use super::forms::{Asked, Bounded, ContentBody, NAMES_MAX, PARTS_MAX, Stops};
 use crate::error::ApiError;
@@ -41,20 +41,6 @@ const REFUSED: [&str; 14] = [
 
 /// The member that asks for a search on the web. Clients send it empty.
 const WEB_SEARCH: &str = "web_search_options";
-
-/// Members that backends of the kind `openai` get as they are, and that change the answer.
-const SAMPLING: [&str; 10] = [
-    "logit_bias",
-    "verbosity",
-    "top_k",
-    "min_p",
-    "min_tokens",
-    "repetition_penalty",
-    "stop_token_ids",
-    "chat_template_kwargs",
-    "reasoning",
-    "thinking",
-];
 
 /// The body of a request. Members that are not listed are ignored.
 #[derive(Debug, Default)]
@@ -257,7 +243,7 @@ impl<'a> Body<'a> {
                     self.refused = Some(name.to_owned());
                 }
             }
-            name if SAMPLING.contains(&name) || ACCOUNT_MEMBERS.contains(&name) => {
+            name if FURTHER_SAMPLING.contains(&name) || ACCOUNT_MEMBERS.contains(&name) => {
                 let value: &RawValue = map.next_value()?;
                 if value.get() != "null" {
                     self.further.insert(name.to_owned(), value);
