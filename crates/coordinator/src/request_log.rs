@@ -7,12 +7,17 @@ use std::time::Duration;
 use slipform_api::RequestLog;
 use slipform_store::EndedRequest;
 use slipform_types::GatewayRequest;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::app::App;
 
-/// Interval between writes.
-const WRITE_INTERVAL: Duration = Duration::from_millis(100);
+/// Time for which the first summary of a group waits for others. With a longer one, groups grow so large that storing one delays
+/// requests; with a shorter one, the database commits more often.
+const GROUP_DELAY: Duration = Duration::from_millis(20);
+
+/// Pause after the database was unavailable.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Maximum number of summaries per transaction, so that other writes do not wait for long.
 const GROUP_MAX: usize = 500;
@@ -27,6 +32,8 @@ const MESSAGE_BYTES_MAX: usize = 500;
 #[derive(Debug, Default)]
 pub(crate) struct PendingRequests {
     pending: Mutex<Vec<(Arc<GatewayRequest>, Instant)>>,
+    /// Notified when there is a first summary to store.
+    arrived: Notify,
     dropped: AtomicU64,
 }
 
@@ -50,6 +57,9 @@ impl RequestLog for App {
         } else {
             self.pending_requests().dropped.fetch_add(1, Ordering::Relaxed);
         }
+        if pending.len() == 1 {
+            self.pending_requests().arrived.notify_one();
+        }
     }
 
     fn joined(&self) {
@@ -60,18 +70,20 @@ impl RequestLog for App {
 impl App {
     /// Stores the summaries of gateway requests, forever. Retries if the database is unavailable.
     pub async fn write_requests(&self) {
-        let mut ticks = tokio::time::interval(WRITE_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_failing = false;
         loop {
-            ticks.tick().await;
+            if self.pending_requests().lock().is_empty() {
+                self.pending_requests().arrived.notified().await;
+            }
+            tokio::time::sleep(GROUP_DELAY).await;
             match self.flush_requests().await {
                 Ok(()) => is_failing = false,
-                Err(error) if !is_failing => {
-                    is_failing = true;
-                    tracing::warn!(%error, "cannot store the summaries of gateway requests; retrying");
+                Err(error) => {
+                    if !std::mem::replace(&mut is_failing, true) {
+                        tracing::warn!(%error, "cannot store the summaries of gateway requests; retrying");
+                    }
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
-                Err(_) => {}
             }
         }
     }
@@ -90,7 +102,7 @@ impl App {
             // They stay in memory until they are stored: the process may end meanwhile.
             self.store().record_requests(ended(&group)).await?;
             pending.lock().drain(..group.len());
-            // Under load some have arrived meanwhile. They wait for the next interval, so that groups stay large.
+            // Under load some have arrived meanwhile. They wait for others, so that commits stay few.
             if group.len() < GROUP_MAX {
                 return Ok(());
             }
