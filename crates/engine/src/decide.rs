@@ -165,7 +165,7 @@ impl State {
             }
             ActionReply::Last(_) if self.must_call_client() => self.require_client_call(plan, &reply),
             ActionReply::Last(action) => self.examine(Source::LastAction(ModelReply { plan, reply }, action)),
-            // A call that must be made counts without the envelope too.
+            // Where a call is required, the model may omit the envelope.
             ActionReply::NoAction(_)
                 if self.must_call_client() && self.client_call_in_text(&reply.text).is_some() =>
             {
@@ -341,7 +341,7 @@ impl State {
         if let (Some(from), Some(to)) = (self.ladder.tier(index), self.ladder.tier(next)) {
             let reason = rejection.errors.first().map_or_else(|| rejection.message.clone(), Clone::clone);
             let (from, to, cause) = (from.tier.clone(), to.tier.clone(), Some(rejection.kind));
-            // A backend that gave no reply violated nothing.
+            // Without a reply there are no violations.
             let errors = if is_call { Vec::new() } else { rejection.errors };
             self.decisions.note(EventBody::Escalated { from, to, reason, errors, cause });
             // The next rung gets the original input, without the follow-up questions.

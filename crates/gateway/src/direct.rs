@@ -95,15 +95,15 @@ impl DirectRun {
         resources.blueprint = blueprint;
         let names: Vec<&str> = self.request.conversation.sampling.names().collect();
         let (mut refused, mut can_answer) = (None, false);
-        let mut is_first_choice = true;
-        // Backends that cannot honour a parameter are left out, if a fallback can. Those to escalate to answer only when the
-        // contract is not met.
+        let mut is_of_route = true;
+        // A backend that cannot honour a parameter is left out if a fallback of the route can. A tier of the escalation does not
+        // replace it: a tier answers only when the contract is not met.
         resources.ladder.retain(|rung| {
-            is_first_choice &= rung.tier.is_fallback || (refused.is_none() && !can_answer);
+            is_of_route &= rung.tier.is_fallback || (refused.is_none() && !can_answer);
             let known = rung.backend.sampling();
             let unknown = names.iter().find(|name| !known.contains(name));
             refused = refused.take().or_else(|| unknown.map(|name| (rung.tier.backend.name.clone(), *name)));
-            can_answer |= unknown.is_none() && is_first_choice;
+            can_answer |= unknown.is_none() && is_of_route;
             unknown.is_none()
         });
         if can_answer {
@@ -184,7 +184,7 @@ impl DirectRun {
         let Failure { error, salvage, receipt } = failure;
         // A text can be a part; a part of a structured answer would look like all of it.
         let is_text = self.request.contract.is_none() && !self.request.conversation.must_call();
-        // A cut envelope is no text of the model.
+        // An envelope that was cut off is not the model's text.
         let written = observed.reply.filter(|_| is_text && observed.is_plain && !observed.has_calls);
         let text = match (observed.sent.clone(), written) {
             (sent, Some(written)) => Some(after_sent(sent, written)),

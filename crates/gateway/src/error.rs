@@ -117,7 +117,7 @@ impl IntoResponse for ApiError {
 impl From<slipform_api::Error> for ApiError {
     fn from(error: slipform_api::Error) -> ApiError {
         let (status, kind, code) = class_of(error.code);
-        // The API's own way out is no option of the gateway.
+        // The message of the API suggests `queue`, which requests to the gateway do not have.
         let message = match error.code {
             Code::SessionBusy => "the session is busy with another run; wait for its end".to_owned(),
             _ => error.message,

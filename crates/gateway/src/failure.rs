@@ -68,7 +68,7 @@ pub(crate) fn rejected(message: String, status: Option<u16>) -> ApiError {
         let error = ApiError::invalid("messages".to_owned(), message);
         return ApiError { code: "context_length_exceeded", ..error };
     }
-    // Said by the runner, which has not sent the request.
+    // The runner writes this message when it does not send a request.
     if let (None, Some((backend, name))) = (status, unsupported_parameter(&message)) {
         return unsupported_by(backend, name);
     }
